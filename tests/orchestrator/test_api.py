@@ -85,8 +85,8 @@ def test_items_have_answers_and_verdicts(results: Results) -> None:
 def test_items_have_images_in_their_place_and_reasoning(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     image = writer.image(puzzle(3))
-    said = {"parts": [{"text": "B"}], "reasoning": "It is <b>B</b>."}
-    writer.item("marvel/1", parts=[{"text": "Before"}, image, {"text": "after"}], response=said, score=1.0)
+    response = {"parts": [{"text": "B"}], "reasoning": "It is <b>B</b>."}
+    writer.item("marvel/1", parts=[{"text": "Before"}, image, {"text": "after"}], response=response, score=1.0)
     (item,) = load(writer.close()).items()
     assert item.prompt == "Before\n[image]\nafter"
     assert item.reasoning == "It is <b>B</b>."
@@ -107,7 +107,7 @@ def test_results_show_themselves(results: Results, tmp_path: Path) -> None:
 
 
 def test_where_the_standard_error_comes_from_is_said_everywhere(tmp_path: Path) -> None:
-    """A model that always says B is right or wrong by the order of the options alone, whatever the prompt."""
+    """A model that always says B is right or wrong by the order of the options alone, for any prompt."""
     rows = [f"q{number},{word},Barks {number}?,cat,dog,B" for number in range(40) for word in ("short", "long")]
     (tmp_path / "animals.csv").write_text("\n".join(["id,prompt,question,A,B,answer", *rows]))
     keys = "group: id\nmetrics:\n- {name: accuracy, metric: accuracy, params: {unit: percent, facets: [prompt]}}\n"
@@ -115,11 +115,11 @@ def test_where_the_standard_error_comes_from_is_said_everywhere(tmp_path: Path) 
     results = evaluate(
         str(tmp_path / "animals.yaml"), model="demo:constant:B", run=tmp_path / "run", repeats=6, shuffle_options=True
     )
-    found = results["accuracy"].details["standard_error"]
-    errors = {part["name"]: part["error"] for part in found["parts"]}
+    standard_error = results["accuracy"].details["standard_error"]
+    errors = {part["name"]: part["error"] for part in standard_error["parts"]}
     assert errors.keys() == {"groups", "prompt", "order", "repeats"}
     assert errors["order"] > 2 > errors["repeats"] == 0
-    line = f"of the standard error {found['total']:.1f}: groups {errors['groups']:.1f}"
+    line = f"of the standard error {standard_error['total']:.1f}: groups {errors['groups']:.1f}"
     terminal = CliRunner().invoke(main, ["report", str(results.run), "--format", "terminal"]).output
     for page in (str(results), results.report().read_text(), " ".join(terminal.split())):
         assert line in page
@@ -138,8 +138,8 @@ def test_an_image_size_is_a_source_of_the_standard_error(tmp_path: Path) -> None
     keys = "group: id\nimage: picture\nmetrics:\n- {metric: accuracy, params: {facets: [size]}}\n"
     (tmp_path / "sizes.yaml").write_text(TASK.replace("topic", "size").replace("animals", "sizes") + keys)
     results = evaluate(str(tmp_path / "sizes.yaml"), model="demo:hash", run=tmp_path / "run")
-    found = results["accuracy"].details["standard_error"]
-    assert "size" in {part["name"] for part in found["parts"]}
+    standard_error = results["accuracy"].details["standard_error"]
+    assert "size" in {part["name"] for part in standard_error["parts"]}
     scores = {
         side: [
             item["score"]
@@ -171,8 +171,8 @@ def test_runs_are_compared_and_reported(results: Results, tmp_path: Path) -> Non
 def test_public_names() -> None:
     """`dir` shows them and no module, each can be imported, and every error has one base."""
     assert dir(orchestrator) == sorted(orchestrator.__all__)
-    found = [getattr(orchestrator, name) for name in dir(orchestrator)]
-    errors = {kind.__name__ for kind in found if isinstance(kind, type) and issubclass(kind, Exception)}
+    members = [getattr(orchestrator, name) for name in dir(orchestrator)]
+    errors = {kind.__name__ for kind in members if isinstance(kind, type) and issubclass(kind, Exception)}
     assert errors == {name for name in dir(orchestrator) if name.endswith("Error")}
     assert all(issubclass(getattr(orchestrator, name), UserError) for name in errors)
 
@@ -198,7 +198,7 @@ async def test_it_runs_beside_a_running_loop_and_resumes(task: Path, results: Re
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"tasks": "no_such_task"}, "no task"),
         ({"tasks": []}, "tasks: there is none"),
@@ -221,9 +221,9 @@ async def test_it_runs_beside_a_running_loop_and_resumes(task: Path, results: Re
         ),
     ],
 )
-def test_mistakes_are_config_errors(given: dict[str, object], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=re.escape(said)):
-        evaluate(**given, run=tmp_path / "run")  # type: ignore[arg-type]
+def test_mistakes_are_config_errors(options: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        evaluate(**options, run=tmp_path / "run")  # type: ignore[arg-type]
 
 
 def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:

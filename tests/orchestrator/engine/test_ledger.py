@@ -155,7 +155,7 @@ async def test_the_budget_says_why_nothing_more_is_sent(log: RunLog) -> None:
 async def test_a_write_that_fails_and_cannot_be_undone_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once is enough: behind a torn line no further line would be whole."""
+    """Once is enough: after a torn line no further line would be whole."""
     ledger = Ledger(log := RunLog(tmp_path / "run"))
     ledger.add_response("toy/0", None, b'{"key": "toy/0"}')
     await asyncio.sleep(0)

@@ -9,13 +9,13 @@ from helpers.engine_cluster import Cluster, Server
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("place"))
-    yield made
-    made.close()
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    instance = Cluster(tmp_path_factory.mktemp("place"))
+    yield instance
+    instance.close()
 
 
 @pytest.fixture(scope="module")
-def half(place: Cluster) -> Server:
+def half(shared_cluster: Cluster) -> Server:
     """A model that is right in about 75% of the items."""
-    return place.model("--weights", "2", "--concurrency", "4", "--delay", "0.01")
+    return shared_cluster.model("--weights", "2", "--concurrency", "4", "--delay", "0.01")

@@ -1,4 +1,4 @@
-"""Sentences of tasks about settings: said once, behind the names of the tasks that they are about."""
+"""Sentences of tasks about settings: printed once, after the names of their tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_sentence_of_several_tasks_is_said_once() -> None:
 
 
 def test_what_a_metric_notes_is_a_note_of_its_task() -> None:
-    told = {"name": "acc", "labels": {}, "details": {"note": "0.5 otherwise"}}
-    others = [told | {"labels": {"a": "b"}}, told | {"details": {}}]
-    (note,) = metric_notes({"t": {"metrics": [told, *others]}})
+    metric = {"name": "acc", "labels": {}, "details": {"note": "0.5 otherwise"}}
+    others = [metric | {"labels": {"a": "b"}}, metric | {"details": {}}]
+    (note,) = metric_notes({"t": {"metrics": [metric, *others]}})
     assert (note.sentence, note.task) == ("t: acc is 0.5 otherwise", "t")

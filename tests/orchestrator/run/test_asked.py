@@ -64,15 +64,15 @@ class Folder:
         for file in (self.path / "elsewhere").iterdir():
             (self.images / file.name).write_bytes(file.read_bytes())
 
-    def eval(self, *words: str, tasks: tuple[str, ...] = ("seen",), run: str = "run", code: int = 0) -> str:
+    def eval(self, *options: str, tasks: tuple[str, ...] = ("seen",), run: str = "run", code: int = 0) -> str:
         named = [word for task in tasks for word in ("--task", f"{task}.yaml")]
         return orchestrator(
-            "eval", *named, "--model", "demo:constant:A", "--run", run, *words, folder=self.path, code=code
+            "eval", *named, "--model", "demo:constant:A", "--run", run, *options, folder=self.path, code=code
         )
 
     def counts(self, run: str = "run", task: str = "seen") -> dict[str, int]:
-        found = json.loads((self.path / run / "results.json").read_text())["tasks"][task]["counts"]
-        return {name: number for name, number in found.items() if number}
+        counts = json.loads((self.path / run / "results.json").read_text())["tasks"][task]["counts"]
+        return {name: number for name, number in counts.items() if number}
 
     def page(self, run: str = "run") -> str:
         """Text of the report, without its samples."""
@@ -100,12 +100,12 @@ def test_images_behind_a_link_end_with_2_and_no_number(folder: Folder) -> None:
         "of data; image paths must stay inside the data's folder; copy the files there, since a link does not do, then "
         "run the command again"
     )
-    words = "seen: no result, since the model was never asked: 6 rejected"
-    assert words in output
+    sentence = "seen: no result, since the model was never asked: 6 rejected"
+    assert sentence in output
     assert "0.0" not in output
     assert "accuracy" not in output
     page = folder.page()
-    assert f'<p class="banner bad">{words}.</p>' in page
+    assert f'<p class="banner bad">{sentence}.</p>' in page
     assert 'class="value"' not in page
     assert "95%" not in page
     # The same command again looks again, and so does one that scores again.
@@ -126,7 +126,7 @@ def test_files_that_are_missing_end_with_3(folder: Folder) -> None:
         "No such file or directory; mend the data, then run the command in another folder, since a run is "
         "of one state of its data"
     )
-    # With most of the images the others count by their outcome; with fewer there is no result, unless it is allowed.
+    # With most of the images the others count by their outcome; with fewer the result is missing, unless it is allowed.
     folder.images.mkdir()
     for number in range(4):
         (folder.images / f"{number}.png").write_bytes(puzzle(number))
@@ -222,10 +222,10 @@ def test_an_endpoint_without_the_route_ends_with_2_and_its_repair_is_enough(tmp_
     """Of three turns the first is refused, which is the reason, and the others follow."""
     pytest.importorskip("openai")
     with endpoint_thread() as endpoint, proxied(endpoint, tmp_path) as server:
-        words = ["eval", "--task", "voila_wd", "--synthetic", "--limit", "2", "--endpoint", server.address]
-        words += ["--run", str(tmp_path / "run")]
+        arguments = ["eval", "--task", "voila_wd", "--synthetic", "--limit", "2", "--endpoint", server.address]
+        arguments += ["--run", str(tmp_path / "run")]
         answer, endpoint.answer = endpoint.answer, lambda _: error(404, "Not Found")
-        output = orchestrator(*words, code=2)
+        output = orchestrator(*arguments, code=2)
         assert line_of(output) == (
             "Error: voila_wd: the model was never asked, all 6 items are rejected (endpoint_not_found): the endpoint "
             "says 404: Not Found; is --model right, and does --base-url end in /v1?; start the model server with what "
@@ -233,11 +233,11 @@ def test_an_endpoint_without_the_route_ends_with_2_and_its_repair_is_enough(tmp_
         )
         assert "voila_wd: no result, since the model was never asked: 6 rejected" in output
         assert "0.0" not in output
-        endpoint.answer, asked = answer, len(endpoint.seen)
-        orchestrator(*words, code=4)  # what it says is no answer to the question
-        assert len(endpoint.seen) == asked + 6
-        orchestrator(*words, code=4)
-        assert len(endpoint.seen) == asked + 6, "what is answered is not asked again"
+        endpoint.answer, sent = answer, len(endpoint.seen)
+        orchestrator(*arguments, code=4)  # its output does not answer the question
+        assert len(endpoint.seen) == sent + 6
+        orchestrator(*arguments, code=4)
+        assert len(endpoint.seen) == sent + 6, "what is answered is not asked again"
 
 
 def test_an_endpoint_that_refuses_a_parameter_ends_with_2(tmp_path: Path) -> None:
@@ -249,44 +249,45 @@ def test_an_endpoint_that_refuses_a_parameter_ends_with_2(tmp_path: Path) -> Non
 
     with endpoint_thread() as endpoint, proxied(endpoint, tmp_path) as server:
         endpoint.answer = answer
-        words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "4", "--endpoint", server.address, "--run"]
-        output = orchestrator(*words, str(tmp_path / "run"), code=2)
+        arguments = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "4"]
+        arguments += ["--endpoint", server.address, "--run"]
+        output = orchestrator(*arguments, str(tmp_path / "run"), code=2)
         assert line_of(output) == (
             f"Error: the endpoint says 400: {refusal}; leave temperature out: --model-option leave-out=temperature "
             "(of a server that runs already: model-server serve --leave-out temperature)"
         )
-        orchestrator(*words, str(tmp_path / "other"), "--generation", "temperature=1")
+        orchestrator(*arguments, str(tmp_path / "other"), "--generation", "temperature=1")
 
 
 def test_rejected_items_are_asked_again_through_a_kill(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--too-long", "1", "--delay", "0.05")
-    words = ("--task", "toy_two", "--limit", "20")
-    line = line_of(cluster.eval("run", [server], shared_scorer, *words, code=2))
+    options = ("--task", "toy_two", "--limit", "20")
+    line = line_of(cluster.eval("run", [server], shared_scorer, *options, code=2))
     assert "toy_two: the model was never asked, all 20 items are rejected (context_overflow)" in line
     assert "change the command or the server, then run the command again" in line
     assert not cluster.calls()
     server.mend("--too-long", "1")
     before = cluster.answered()
-    process = cluster.start(*cluster.words("run", [server], shared_scorer, *words))
+    process = cluster.start(*cluster.words("run", [server], shared_scorer, *options))
     wait_for(lambda: cluster.answered() >= before + 6)
     process.send_signal(signal.SIGKILL)
     cluster.ended(process, -signal.SIGKILL)
-    cluster.eval("run", [server], shared_scorer, *words)
+    cluster.eval("run", [server], shared_scorer, *options)
     assert cluster.counts("run", "toy_two")["scored"] == 20
     lines = cluster.lines("run")
     answered = Counter(line["key"] for line in lines if "response" in line)
     assert set(answered.values()) == {1}, "no answer is asked for twice"
-    cluster.eval("fresh", [server], shared_scorer, *words)
+    cluster.eval("fresh", [server], shared_scorer, *options)
     assert cluster.results("fresh") == cluster.results("run")
 
 
 def test_a_run_that_stops_early_asks_again_too(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--too-long", "1")
-    words = ("--limit", "40", "--until", "width<=60")
-    cluster.eval("run", [server], shared_scorer, *words, code=2)
+    options = ("--limit", "40", "--until", "width<=60")
+    cluster.eval("run", [server], shared_scorer, *options, code=2)
     server.mend("--too-long", "1")
-    cluster.eval("run", [server], shared_scorer, *words)
-    cluster.eval("fresh", [server], shared_scorer, *words)
+    cluster.eval("run", [server], shared_scorer, *options)
+    cluster.eval("fresh", [server], shared_scorer, *options)
     assert cluster.results("fresh") == cluster.results("run")
 
 
@@ -296,8 +297,8 @@ def test_nothing_judged_ends_with_4_when_scored_again_as_well(tmp_path: Path) ->
         judge = ["--judge", f"openai:x@{url}", "--judge-cache", str(tmp_path / "cache.sqlite")]
         environment = {"LYNCEAN_JUDGE_KEY": "key"}
         task = ["--task", "vstar_bench", "--synthetic", "--limit", "4", "--model", "demo:constant:whichever fits"]
-        for words in (["eval", *task, "--run", run], ["score", run]):
-            output = orchestrator(*words, *judge, environment=environment, code=4)
+        for arguments in (["eval", *task, "--run", run], ["score", run]):
+            output = orchestrator(*arguments, *judge, environment=environment, code=4)
             line = f"Error: none of the 4 items could be judged; orchestrator score {run} asks the judge again"
             assert line_of(output) == line
             assert "vstar_bench: no result: 4 unjudged" in output
@@ -325,18 +326,19 @@ def test_of_some_images_behind_a_link_only_these_are_asked_again(folder: Folder)
 def test_a_route_that_is_away_for_a_while_is_asked_again(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     with endpoint_thread() as endpoint, proxied(endpoint, tmp_path) as server:
-        words = ["eval", "--task", "voila_wd", "--synthetic", "--limit", "4", "--endpoint", server.address]
-        words += ["--run", str(tmp_path / "run"), "--max-unparsed", "1", "--max-rejected", "1", "--concurrency", "1"]
+        arguments = ["eval", "--task", "voila_wd", "--synthetic", "--limit", "4", "--endpoint", server.address]
+        arguments += ["--run", str(tmp_path / "run"), "--concurrency", "1"]
+        arguments += ["--max-unparsed", "1", "--max-rejected", "1"]
         endpoint.replies = [error(404, "Not Found") for _ in range(2)]
-        orchestrator(*words)
+        orchestrator(*arguments)
         first = len(endpoint.seen)
         assert first == 2 + 6
         assert "earlier_turn" in (tmp_path / "run" / "responses.jsonl").read_text()
-        orchestrator(*words)
+        orchestrator(*arguments)
         assert len(endpoint.seen) == first + 6, "two samples of three turns"
-        found = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["voila_wd"]["counts"]
-        assert (found["planned"], found["rejected"]) == (12, 0)
-        orchestrator(*words)
+        counts = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["voila_wd"]["counts"]
+        assert (counts["planned"], counts["rejected"]) == (12, 0)
+        orchestrator(*arguments)
         assert len(endpoint.seen) == first + 6
 
 
@@ -363,14 +365,14 @@ def test_the_first_hundred_images_behind_a_link_end_the_run(folder: Folder) -> N
 
 def test_the_first_hundred_failures_end_the_run(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--broken", "1")
-    words = ("--limit", "400")
-    line = line_of(cluster.eval("run", [server], shared_scorer, *words, code=3))
+    options = ("--limit", "400")
+    line = line_of(cluster.eval("run", [server], shared_scorer, *options, code=3))
     assert line.startswith("Error: the first 100 requests all ended alike, failed (")
     assert cluster.answered() < 400
     # A hundred of a hundred are all there is: the run is complete, and says so.
     output = cluster.eval("short", [server], shared_scorer, "--limit", "100", code=3)
     assert "100 items failed after retries" in output
     server.mend("--broken", "1")
-    cluster.eval("run", [server], shared_scorer, *words)
-    cluster.eval("fresh", [server], shared_scorer, *words)
+    cluster.eval("run", [server], shared_scorer, *options)
+    cluster.eval("fresh", [server], shared_scorer, *options)
     assert cluster.results("run") == cluster.results("fresh")

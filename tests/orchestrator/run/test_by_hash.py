@@ -1,4 +1,4 @@
-"""Images are sent once and then by their hash: the results are those of bytes, whatever servers hold or lose."""
+"""Images are sent once and then by their hash: the results are those of bytes, also where servers lose them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-class Asked(HashModel):
+class Counting(HashModel):
     """The demo without weights; counts what it is asked."""
 
     def __init__(self, held: int | None = None) -> None:
         super().__init__()
         self.max_held_bytes = held
-        self.asked: Counter[Any] = Counter()
+        self.calls: Counter[Any] = Counter()
 
     def generate(self, request: Request) -> str:
-        self.asked[(request.text, request.config.seed, *map(len, request.image_bytes))] += 1
+        self.calls[(request.text, request.config.seed, *map(len, request.image_bytes))] += 1
         return super().generate(request)
 
 
@@ -69,10 +69,10 @@ def task(tmp_path: Path) -> Path:
     for number in range(5):
         noise = random.Random(number).randbytes(56 * (56 + number) * 3)
         Image.frombytes("RGB", (56, 56 + number), noise).save(tmp_path / f"{number}.png")
-    asked = [(image, question) for image in range(5) for question in range(5)]
+    pairs = [(image, question) for image in range(5) for question in range(5)]
     rows = [
         {"id": f"{i}-{q}", "question": f"{i} {q}?", "image": f"{i}.png", "options": ["p", "q", "r"], "answer": "A"}
-        for i, q in asked
+        for i, q in pairs
     ]
     (tmp_path / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     (tmp_path / "shown.yaml").write_text(TASK)
@@ -86,7 +86,7 @@ def run(tmp_path: Path, task: Path, shared_scorer: Server, monkeypatch: pytest.M
     real = Replica._pieces
 
     async def evaluated(
-        name: str, kits: list[Asked], kind: type[HeldFiles] = HeldFiles, **more: Any
+        name: str, kits: list[Counting], kind: type[HeldFiles] = HeldFiles, **more: Any
     ) -> tuple[dict[str, Any], bytes, int]:
         monkeypatch.setattr("model_server.core.HeldFiles", kind)
         sizes = []
@@ -99,42 +99,42 @@ def run(tmp_path: Path, task: Path, shared_scorer: Server, monkeypatch: pytest.M
         async with AsyncExitStack() as stack:
             servers = [await stack.enter_async_context(served(KitBackend(kit, Metrics()))) for kit in kits]
             endpoint = ",".join(f"127.0.0.1:{server.port}" for server in servers)
-            given = {"endpoint": endpoint, "scorer": shared_scorer.address, "run": tmp_path / name}
-            await asyncio.to_thread(functools.partial(evaluate, str(task), **given | more))
+            options = {"endpoint": endpoint, "scorer": shared_scorer.address, "run": tmp_path / name}
+            await asyncio.to_thread(functools.partial(evaluate, str(task), **options | more))
         lines = [(item.key, item.outcome, item.response) for item in open_run(tmp_path / name)]
-        answers = {key: (outcome, _said(line), line["request"]) for key, outcome, line in lines}
+        answers = {key: (outcome, _answer(line), line["request"]) for key, outcome, line in lines}
         return answers, results_of(tmp_path / name), sum(sizes)
 
     return evaluated
 
 
-def _said(line: dict[str, Any]) -> Any:
+def _answer(line: dict[str, Any]) -> Any:
     return [line["response"].get(name) for name in ("parts", "scores", "effective_config")]
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_results_are_those_of_bytes(run: Any, way: str) -> None:
     how = WAYS[way]
-    plain = Asked(0)
+    plain = Counting(0)
     answers, results, brought = await run("bytes", [plain], **how)
     cases: list[tuple[str, int | None, type[HeldFiles]]] = [("held", None, HeldFiles), ("none", None, Forgetful)]
     for name, capacity, kind in [*cases, ("one file", 12_000, HeldFiles)][: 3 if way == "generate" else 2]:
-        kit = Asked(capacity)
+        kit = Counting(capacity)
         again, same, sent = await run(name, [kit], kind, **how)
         assert (again, same) == (answers, results), name
-        assert kit.asked == plain.asked, name  # nothing is answered twice
+        assert kit.calls == plain.calls, name  # nothing is answered twice
         if name == "held" and way in ("generate", "likelihood"):  # in a Batch for sure, else once a file has arrived
             assert sent < brought / 2
 
 
 async def test_each_replica_gets_the_bytes(run: Any) -> None:
-    answers, results, *_ = await run("bytes", [Asked(0)])
-    kits = [Asked(), Asked(0), Asked(12_000)]
+    answers, results, *_ = await run("bytes", [Counting(0)])
+    kits = [Counting(), Counting(0), Counting(12_000)]
     again, same, *_ = await run("several", kits)
     assert (again, same) == (answers, results)
-    asked = sum((kit.asked for kit in kits), Counter[Any]())
-    assert set(asked.values()) == {1}
-    assert len(asked) == 25
+    calls = sum((kit.calls for kit in kits), Counter[Any]())
+    assert set(calls.values()) == {1}
+    assert len(calls) == 25
 
 
 @pytest.mark.weekly

@@ -19,22 +19,22 @@ from orchestrator.run_folder.lines import sealed
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Files made by commands, with a fingerprint for logs of any size."""
     monkeypatch.setattr(finished, "_LEAST_BYTES", 1)
-    write, render, found = run_eval.run_results.write, finish.write_report, list[str]()
+    write, render, names = run_eval.run_results.write, finish.write_report, list[str]()
 
     async def results(*args: Any) -> dict[str, Any]:
-        found.append("results")
+        names.append("results")
         return await write(*args)
 
     def report(run: Path) -> Path:
-        found.append("report")
+        names.append("report")
         return render(run)
 
     monkeypatch.setattr(run_eval.run_results, "write", results)
     monkeypatch.setattr(finish, "write_report", report)
-    return found
+    return names
 
 
 def called(run: Path, server: Server) -> bytes:
@@ -76,37 +76,37 @@ def label(run: Path) -> None:
     (run / "labels.jsonl").write_bytes(b"")
 
 
-def test_what_stands_is_not_made_again(tmp_path: Path, made: list[str], demo: Server) -> None:
+def test_what_stands_is_not_made_again(tmp_path: Path, written: list[str], demo: Server) -> None:
     first = called(tmp_path / "run", demo)
     seconds = orjson.loads((tmp_path / "run" / MANIFEST).read_bytes())["seconds"]
-    assert made == ["results", "report"]
+    assert written == ["results", "report"]
     assert called(tmp_path / "run", demo) == first
-    assert made == ["results", "report"]
+    assert written == ["results", "report"]
     assert orjson.loads((tmp_path / "run" / MANIFEST).read_bytes())["seconds"] == seconds
     assert not (tmp_path / "run" / ".results.json").exists()
 
 
-def test_results_of_a_call_that_was_killed_stand(tmp_path: Path, made: list[str], demo: Server) -> None:
+def test_results_of_a_call_that_was_killed_stand(tmp_path: Path, written: list[str], demo: Server) -> None:
     first = called(tmp_path / "run", demo)
     finished.put_aside(tmp_path / "run")
     assert not (tmp_path / "run" / RESULTS).exists()
     assert called(tmp_path / "run", demo) == first
-    assert made == ["results", "report"]
+    assert written == ["results", "report"]
 
 
 @pytest.mark.parametrize("change", [lose_a_verdict, replace_an_answer, rot_results, other_metrics])
 def test_results_of_what_has_changed_are_made_anew(
-    tmp_path: Path, made: list[str], change: Callable[[Path], None], demo: Server
+    tmp_path: Path, written: list[str], change: Callable[[Path], None], demo: Server
 ) -> None:
     first = called(tmp_path / "run", demo)
     change(tmp_path / "run")
-    made.clear()
+    written.clear()
     again = called(tmp_path / "run", demo)
-    assert made[0] == "results"
+    assert written[0] == "results"
     assert again == first
 
 
-@pytest.mark.usefixtures("made")
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("change", [rot_page, label, replace_an_answer])
 def test_a_page_of_what_has_changed_does_not_stand(
     tmp_path: Path, change: Callable[[Path], None], demo: Server

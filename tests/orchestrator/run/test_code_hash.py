@@ -1,4 +1,4 @@
-"""The code hash of the manifest: whatever decides prompts and scoring changes it, and nothing else does."""
+"""The code hash of the manifest: code that decides prompts or scoring changes it, and no other code does."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ Plugin = Callable[..., tuple[Path, Benchmark]]
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugin]:
     """Makes a package with a benchmark, loads it, and gives its folder."""
     monkeypatch.syspath_prepend(tmp_path)
-    made = []
+    names = []
 
     def make() -> tuple[Path, Benchmark]:
         name = f"plugin{next(NUMBERS)}"
-        made.append(name)
+        names.append(name)
         folder = tmp_path / name
         folder.mkdir()
         (folder / "__init__.py").write_text("")
@@ -61,7 +61,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugin]:
 
     yield make
     for name in list(sys.modules):
-        if name.partition(".")[0] in made:
+        if name.partition(".")[0] in names:
             del sys.modules[name]
 
 

@@ -46,8 +46,8 @@ def task(tmp_path: Path) -> Path:
 
 async def run(task: Path, address: str, scorer: Server, name: str, **more: Any) -> Path:
     folder = task.parent / name
-    given = {"endpoint": address, "scorer": scorer.address, "run": folder, "max_unparsed": 1, **more}
-    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    options = {"endpoint": address, "scorer": scorer.address, "run": folder, "max_unparsed": 1, **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **options))
     return folder
 
 
@@ -57,8 +57,8 @@ async def test_the_bundled_model_answers_every_choice_by_its_label(tmp_path: Pat
     more: dict[str, Any] = {"synthetic": True, "limit": 4, "answer": "constrained", "scorer": shared_scorer.address}
     await asyncio.to_thread(lambda: evaluate(tasks, run=tmp_path / "run", **more))
     opened = open_run(tmp_path / "run")
-    found = {item.key: item for item in opened}
-    held = [item for item in found.values() if "response_format" in item.response["request"]["config"]]
+    by_key = {item.key: item for item in opened}
+    held = [item for item in by_key.values() if "response_format" in item.response["request"]["config"]]
     assert len(held) == 4 + 4 + 2 * 4  # of MARVEL's five questions the choice and the detail; the others are counts
     for item in held:
         choices = item.response["request"]["config"]["response_format"]["choices"]["texts"]

@@ -31,13 +31,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared_scorer: Server) -> Run
     return cut_runs.make(tmp_path_factory.mktemp("cut"), shared_scorer.address)
 
 
-def command(*words: object) -> Result:
-    return CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
 
 
 def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
-    return found
+    loaded: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
+    return loaded
 
 
 def test_lines_and_items_say_which_answers_are_cut(runs: Runs) -> None:
@@ -68,14 +68,14 @@ SENTENCE = (
 
 
 def test_terminal_and_report_say_so(runs: Runs) -> None:
-    for folder, there in ((runs.cut, True), (runs.whole, False)):
+    for folder, marked in ((runs.cut, True), (runs.whole, False)):
         shown = Console(record=True, width=300, file=io.StringIO())
         print_results(folder, shown)
-        assert (SENTENCE in shown.export_text()) is there
+        assert (SENTENCE in shown.export_text()) is marked
         page = (folder / "report.html").read_text()
-        assert (SENTENCE in page) is there
-        assert ("100.0 of 26 not cut" in page) is there
-        assert Followed(folder, "run").state()["cut"] == (CUT if there else 0)
+        assert (SENTENCE in page) is marked
+        assert ("100.0 of 26 not cut" in page) is marked
+        assert Followed(folder, "run").state()["cut"] == (CUT if marked else 0)
 
 
 def test_a_comparison_warns_and_a_gate_counts(runs: Runs) -> None:
@@ -91,9 +91,9 @@ def test_a_comparison_warns_and_a_gate_counts(runs: Runs) -> None:
 def test_a_gate_says_where_cut_answers_were_not_counted(runs: Runs, tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(runs.whole, old)
-    found = results(runs.whole)
-    del found["tasks"]["rows"]["cut"]
-    (old / "results.json").write_bytes(orjson.dumps(found))
+    edited = results(runs.whole)
+    del edited["tasks"]["rows"]["cut"]
+    (old / "results.json").write_bytes(orjson.dumps(edited))
     done = command("compare", old, "--gate", "cut<=1%")
     assert (done.exit_code, f"orchestrator score {old} counts them" in " ".join(done.output.split())) == (2, True)
 
@@ -102,7 +102,7 @@ def test_a_gate_says_where_cut_answers_were_not_counted(runs: Runs, tmp_path: Pa
 def test_explain_puts_it_down_to_the_limit(runs: Runs, other: str) -> None:
     done = command("explain", runs.whole, getattr(runs, other), "--json")
     (task,) = orjson.loads(done.output)["tasks"]
-    assert [(each["cause"], each["items"]) for each in task["causes"]] == [("limit", CUT)]
+    assert [(entry["cause"], entry["items"]) for entry in task["causes"]] == [("limit", CUT)]
 
 
 def test_scoring_again_keeps_the_count(runs: Runs, shared_scorer: Server) -> None:
@@ -119,7 +119,7 @@ def test_many_tasks_are_listed_in_one_note() -> None:
     (note,) = notes(tasks)
     assert note.sentence.startswith("the output limit cut the answers of 15 of 200 items (7.5%) of 5 tasks: t5 5 of 40")
     assert note.comparison["differs"] == "15 cut answers"
-    assert [each.task for each in notes({name: tasks[name] for name in ("t0", "t1", "t2")})] == ["t1", "t2"]
+    assert [task_note.task for task_note in notes({name: tasks[name] for name in ("t0", "t1", "t2")})] == ["t1", "t2"]
     assert not notes({"old": {"counts": {"planned": 40}, "metrics": []}})
 
 

@@ -55,8 +55,8 @@ async def test_the_event_loop_waits_for_no_fsync(
     run = tmp_path / "run"
     async with serve(KitBackend(Right(), Metrics())) as server:
         for _ in range(2):
-            given: dict[str, Any] = {"endpoint": f"127.0.0.1:{server.port}", "run": run, **more}
-            await asyncio.to_thread(lambda given=given: evaluate(str(tmp_path / "rows.yaml"), **given))
+            options: dict[str, Any] = {"endpoint": f"127.0.0.1:{server.port}", "run": run, **more}
+            await asyncio.to_thread(lambda options=options: evaluate(str(tmp_path / "rows.yaml"), **options))
             (run / VERDICTS).write_bytes(b"")  # scored again by the second
     assert (run / SHARE).exists() is ("share" in more)
     assert (run / BEYOND).exists() is ("until" in more)

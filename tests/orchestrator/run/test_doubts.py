@@ -28,15 +28,15 @@ def line(number: int, extracted: str, target: str, **more: object) -> VerdictLin
 
 def causes(folder: Path, lines: list[VerdictLine], **identity: object) -> list[str]:
     """The doubts about a run of these verdicts, without the answers' texts."""
-    answers, right = Answers(), sum(float(each.score) for each in lines)
-    for each in lines:
-        answers.add(each)
-    (folder / "verdicts.jsonl").write_bytes(b"".join(sealed(encode(each)) + b"\n" for each in lines))
+    answers, right = Answers(), sum(float(verdict.score) for verdict in lines)
+    for verdict in lines:
+        answers.add(verdict)
+    (folder / "verdicts.jsonl").write_bytes(b"".join(sealed(encode(verdict)) + b"\n" for verdict in lines))
     share = right / len(lines)
     low, high = wilson(right, len(lines))
     metric = {"name": "accuracy", "metric": "accuracy", "value": share, "unit": "fraction", "denominator": len(lines)}
     metric["interval"] = {"low": low, "high": high, "level": 0.95, "method": "wilson"}
-    counts = {"planned": len(lines), "scored": sum(each.outcome == "scored" for each in lines)}
+    counts = {"planned": len(lines), "scored": sum(verdict.outcome == "scored" for verdict in lines)}
     counts["unparsed"] = len(lines) - counts["scored"]
     results = {"tasks": {"t": {"counts": counts, "metrics": [metric]}}}
     return [str(doubt.cause) for doubt in of_run(Run(folder, {"identity": identity}, results), {"t": answers})["t"]]
@@ -52,8 +52,8 @@ def drawn(seed: int, items: int, share: float) -> list[VerdictLine]:
 @pytest.mark.parametrize(("share", "items"), [(0.0, 200), (0.0, 20), (0.3, 100), (0.9, 12)])
 def test_an_honest_model_has_none(tmp_path: Path, share: float, items: int) -> None:
     """Also one that can do no more than guess."""
-    found = [causes(tmp_path, drawn(seed, items, share)) for seed in range(200)]
-    assert sum(map(bool, found)) <= 2
+    doubts = [causes(tmp_path, drawn(seed, items, share)) for seed in range(200)]
+    assert sum(map(bool, doubts)) <= 2
 
 
 def test_one_answer_to_everything(tmp_path: Path) -> None:
@@ -94,16 +94,16 @@ def test_options_that_an_image_shows_count_too(tmp_path: Path) -> None:
     shown = [line(n, LETTERS[(n + 1) % 4], LETTERS[n % 4], options=[], choices=4) for n in range(60)]
     assert causes(tmp_path, shown) == ["below_chance"]
     answers = Answers()
-    for each in shown:
-        answers.add(each)
+    for verdict in shown:
+        answers.add(verdict)
     assert answers.chance == 0.25
 
 
 @pytest.mark.parametrize(("rejected", "void"), [(50, False), (51, True)])
 def test_half_of_the_items_is_the_limit(rejected: int, void: bool) -> None:
-    found = of_counts({"planned": 100, "scored": 100 - rejected, "rejected": rejected}, None, 0)
-    assert any(doubt.void for doubt in found) is void
-    assert bool(of_group({"a": found, "b": []})) is void
+    doubts = of_counts({"planned": 100, "scored": 100 - rejected, "rejected": rejected}, None, 0)
+    assert any(doubt.void for doubt in doubts) is void
+    assert bool(of_group({"a": doubts, "b": []})) is void
 
 
 def test_to_decline_is_a_doubt_unless_there_is_nothing_to_see() -> None:

@@ -15,14 +15,14 @@ from orchestrator.run.dry_run import walk
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Turn, text_part, user
 
 
-def dry(*words: str) -> str:
-    result = CliRunner().invoke(main, ["eval", "--synthetic", "--limit", "2", "--dry-run", *words])
+def dry(*options: str) -> str:
+    result = CliRunner().invoke(main, ["eval", "--synthetic", "--limit", "2", "--dry-run", *options])
     assert result.exit_code == 0, result.output
     return result.output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         (("-t", "VisualPuzzles_cot"), "at most 8,192 output tokens\n"),
         # A diagram has no bound, the answer after it has one of 512.
@@ -32,23 +32,23 @@ def dry(*words: str) -> str:
         (("-t", "vstar_bench", "--method", "likelihood"), "no output tokens: nothing is generated\n"),
     ],
 )  # fmt: skip
-def test_every_turns_own_bound_counts(words: tuple[str, ...], said: str) -> None:
-    assert said in dry(*words)
+def test_every_turns_own_bound_counts(options: tuple[str, ...], message: str) -> None:
+    assert message in dry(*options)
 
 
 def test_what_the_items_can_show_counts_groups_and_no_repeats() -> None:
-    said = dry("-t", "marvel", "-t", "vstar_bench", "--limit", "10", "--repeats", "3")
+    output = dry("-t", "marvel", "-t", "vstar_bench", "--limit", "10", "--repeats", "3")
     for name, figures in (("marvel", "10"), ("vstar_bench", "10"), ("all tasks", "20")):
-        assert f"{name}: {figures} independent items or groups, 95% CI ±" in said
+        assert f"{name}: {figures} independent items or groups, 95% CI ±" in output
     assert (
         "a fall found in 4 of 5 cases: 70.1 points from a run on the same items (if 15% of the answers change), 47.5"
-        in said
+        in output
     )
 
 
 def test_the_first_request_is_whole_json_with_the_prompt_as_it_is_sent() -> None:
-    said = dry("-t", "marvel")
-    request = json.loads(said[said.index("{\n") :])
+    output = dry("-t", "marvel")
+    request = json.loads(output[output.index("{\n") :])
     [text] = [part["text"] for part in request["messages"][0]["parts"] if "text" in part]
     assert text.startswith("You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4)")
 

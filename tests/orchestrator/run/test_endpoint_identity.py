@@ -16,7 +16,7 @@ from helpers.openai_proxy import proxied
 from orchestrator.run_folder.origins import UNVERIFIED
 
 
-def words(address: str, run: Path) -> list[str]:
+def arguments(address: str, run: Path) -> list[str]:
     task = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "4", "--patience", "2"]
     return [*task, "--endpoint", address, "--run", str(run)]
 
@@ -37,19 +37,19 @@ def test_a_checkpoint_swapped_behind_http_is_refused_at_the_resume(tmp_path: Pat
         endpoint.version = "0.9.1"
         broken_at(endpoint, 3)
         with proxied(endpoint, tmp_path) as server:
-            orchestrator(*words(server.address, run), code=3)
+            orchestrator(*arguments(server.address, run), code=3)
         endpoint.card["root"] = "/models/second"
         endpoint.version = "0.9.2"
         endpoint.answer = lambda _: completion("A")
-        asked = len(endpoint.seen)
+        sent = len(endpoint.seen)
         with proxied(endpoint, tmp_path) as server:
-            output = orchestrator(*words(server.address, run), code=2)
+            output = orchestrator(*arguments(server.address, run), code=2)
         assert 'model.model_revision is "/models/first, 0.9.1 (vllm)" there and "/models/second' in output
-        assert len(endpoint.seen) == asked
+        assert len(endpoint.seen) == sent
         endpoint.card["root"] = "/models/first"
         endpoint.version = "0.9.1"
         with proxied(endpoint, tmp_path) as server:
-            assert UNVERIFIED not in orchestrator(*words(server.address, run))
+            assert UNVERIFIED not in orchestrator(*arguments(server.address, run))
 
 
 def test_a_name_that_turns_into_another_model_ends_the_run_and_its_resume(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_name_that_turns_into_another_model_ends_the_run_and_its_resume(tmp_pa
         endpoint.answer = lambda _: completion("A", model=f"m-{2024 + (len(endpoint.seen) > 2)}")
         reason = "the endpoint answers as 'm-2025', and this run's answers are of 'm-2024': name one model"
         for _ in range(2):  # the log alone knows it at the resume
-            assert reason in " ".join(orchestrator(*words(server.address, run), code=2).split())
+            assert reason in " ".join(orchestrator(*arguments(server.address, run), code=2).split())
         lines = [json.loads(line) for line in (run / "responses.jsonl").read_text().splitlines()]
         assert {line["endpoint"]["model"] for line in lines} == {"m-2024"}
 
@@ -67,9 +67,9 @@ def test_results_say_where_no_answer_says_who_gave_it(tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     with endpoint_thread() as endpoint, proxied(endpoint, tmp_path) as server:
         endpoint.answer = lambda _: completion("A", model="m-1", system_fingerprint=f"fp_{len(endpoint.seen) % 2}")
-        output = orchestrator(*words(server.address, run))
+        output = orchestrator(*arguments(server.address, run))
         endpoint.answer = lambda _: completion("A", model="m-1")
-        orchestrator(*words(server.address, other))
+        orchestrator(*arguments(server.address, other))
     changed = "the endpoint answered with 2 configurations (system_fingerprint: fp_0 2, fp_1 2)"
     assert UNVERIFIED in output
     assert changed in output

@@ -18,18 +18,18 @@ from orchestrator.cli import main
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
 
-def orchestrator(*words: str, code: int = 0) -> str:
+def orchestrator(*arguments: str, code: int = 0) -> str:
     """Runs a command with the judge's key; returns its output."""
-    return commands.orchestrator(*words, environment={"LYNCEAN_JUDGE_KEY": SECRETS[0]}, code=code)
+    return commands.orchestrator(*arguments, environment={"LYNCEAN_JUDGE_KEY": SECRETS[0]}, code=code)
 
 
 def evaluate(tmp_path: Path, model: str, *more: str, code: int = 0) -> str:
-    words = ["--task", "marvel", "--set", "questions=avr", "--synthetic", "--limit", "6", "--model", model]
-    return orchestrator("eval", *words, "--run", str(tmp_path / "run"), *more, code=code)
+    options = ["--task", "marvel", "--set", "questions=avr", "--synthetic", "--limit", "6", "--model", model]
+    return orchestrator("eval", *options, "--run", str(tmp_path / "run"), *more, code=code)
 
 
-@pytest.mark.parametrize(("answer", "asked"), [("whichever fits", True), ("2", False)])
-def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, asked: bool) -> None:
+@pytest.mark.parametrize(("answer", "judged"), [("whichever fits", True), ("2", False)])
+def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, judged: bool) -> None:
     vendor = Vendor(lambda _: {"choice": "2"})
     with JudgeServer(vendor) as url:
         other = url.replace("127.0.0.1", f"user:{SECRETS[1]}@127.0.0.1")
@@ -38,10 +38,10 @@ def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, as
     verdicts = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
     assert len(verdicts) == 6
     assert {verdict["extracted"] for verdict in verdicts} == {"2"}
-    assert all((verdict.get("reason") == "judge_reread") == asked for verdict in verdicts)
-    assert all(len(verdict.get("panel", ())) == (2 if asked else 0) for verdict in verdicts)
-    assert ("never needed" in output) == (not asked)
-    assert bool(vendor.charged) == asked
+    assert all((verdict.get("reason") == "judge_reread") == judged for verdict in verdicts)
+    assert all(len(verdict.get("panel", ())) == (2 if judged else 0) for verdict in verdicts)
+    assert ("never needed" in output) == (not judged)
+    assert bool(vendor.charged) == judged
     everything = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     for secret in SECRETS:
         assert secret.encode() not in everything
@@ -62,32 +62,32 @@ def test_a_resumed_run_asks_nothing_and_scoring_again_asks_for_what_is_unjudged(
     vendor = Vendor(lambda _: {"choice": "A"}, faults=["broken", "refusal"])
     run = tmp_path / "run"
 
-    said: list[str] = []
+    outputs: list[str] = []
 
-    def counted(*words: str) -> dict[str, int]:
+    def counted(*arguments: str) -> dict[str, int]:
         judge = ["--judge", f"openai:x@{url}", "--judge-cache", str(tmp_path / "cache.sqlite")]
-        said.append(orchestrator(*words, *judge))
+        outputs.append(orchestrator(*arguments, *judge))
         counts = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]["counts"]
         return {name: number for name, number in counts.items() if number}
 
-    def asked() -> Counter[str]:
+    def prompts() -> Counter[str]:
         return Counter(body["messages"][-1]["content"] for body in vendor.requests)
 
     with JudgeServer(vendor) as url:
         task = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "6"]
-        words = [*task, "--model", "demo:constant:whichever fits", "--run", str(run)]
-        assert counted(*words) == {"planned": 6, "scored": 4, "unjudged": 2}
-        assert "2 of them unjudged, the last because the judge" in said[0]
-        assert f"orchestrator score {run} asks again" in said[0]
-        first, results = asked(), (run / "results.json").read_bytes()
+        arguments = [*task, "--model", "demo:constant:whichever fits", "--run", str(run)]
+        assert counted(*arguments) == {"planned": 6, "scored": 4, "unjudged": 2}
+        assert "2 of them unjudged, the last because the judge" in outputs[0]
+        assert f"orchestrator score {run} asks again" in outputs[0]
+        first, results = prompts(), (run / "results.json").read_bytes()
         assert set(first.values()) == {1}
         assert len(first) == 6
-        assert counted(*words) == {"planned": 6, "scored": 4, "unjudged": 2}
-        assert asked() == first
+        assert counted(*arguments) == {"planned": 6, "scored": 4, "unjudged": 2}
+        assert prompts() == first
         assert (run / "results.json").read_bytes() == results
         assert counted("score", str(run)) == {"planned": 6, "scored": 6}
-    assert "unjudged, the last" not in said[-1]
-    again = asked() - first
+    assert "unjudged, the last" not in outputs[-1]
+    again = prompts() - first
     assert sorted(again.values()) == [1, 1]
     assert vendor.charged == 8
 
@@ -110,9 +110,9 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
         with JudgeServer(Vendor(lambda _, choice=choice: {"choice": choice})) as url:
             page = typed(ROOT / "docs" / "judges.md")
             (line,) = (line for line in page if "--judge-reads" in line)
-            words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
+            arguments = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
             cache = str(tmp_path / f"{choice}.sqlite")
-            output = orchestrator(*words, "--judge-cache", cache, code=4 if "unparsed" in counts else 0)
+            output = orchestrator(*arguments, "--judge-cache", cache, code=4 if "unparsed" in counts else 0)
         assert result() == {"planned": 4, "read": {"second_reader": 4}} | counts
         assert "parsing" not in output
     assert "4 unparsed, readers_differ: the rule reads 'A' (likely), the judge 'B'" in output
@@ -120,15 +120,15 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp_path: Path) -> None:
-    def metrics(*words: str, judges: list[str]) -> dict[str, dict[str, Any]]:
-        run = Path(words[1] if words[0] == "score" else words[-1])
+    def metrics(*arguments: str, judges: list[str]) -> dict[str, dict[str, Any]]:
+        run = Path(arguments[1] if arguments[0] == "score" else arguments[-1])
         named = [word for judge in judges for word in ("--judge", judge)]
         # Judges that differ about most answers leave nothing that is a result.
         key = {"LYNCEAN_JUDGE_KEY": SECRETS[0]}
-        done = commands.run(main, *words, *named, "--judge-cache", str(tmp_path / "c.sqlite"), environment=key)
+        done = commands.run(main, *arguments, *named, "--judge-cache", str(tmp_path / "c.sqlite"), environment=key)
         assert done.exit_code in (0, 4), done.stderr
-        found = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
-        return {metric["name"]: metric for metric in found["metrics"] if not metric["labels"]} | {"": found["counts"]}
+        entry = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
+        return {metric["name"]: metric for metric in entry["metrics"] if not metric["labels"]} | {"": entry["counts"]}
 
     # The second judge says A to some questions, and B to the others.
     with (
@@ -137,11 +137,11 @@ def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp
     ):
         panel = [f"openai:x@{one}", f"openai:y@{other}"]
         task = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "12"]
-        words = [*task, "--model", "demo:constant:whichever fits", "--run"]
+        arguments = [*task, "--model", "demo:constant:whichever fits", "--run"]
         alone, both = str(tmp_path / "alone"), str(tmp_path / "both")
-        assert "judge agreement" not in metrics(*words, alone, judges=panel[:1])
-        found = metrics(*words, both, judges=panel)
-        agreement, counts = found["judge agreement"], found[""]
+        assert "judge agreement" not in metrics(*arguments, alone, judges=panel[:1])
+        measured = metrics(*arguments, both, judges=panel)
+        agreement, counts = measured["judge agreement"], measured[""]
         assert counts["unjudged"] > 0
         assert agreement["denominator"] == counts["planned"] == 12
         assert agreement["details"]["unanimous"] == counts["scored"]

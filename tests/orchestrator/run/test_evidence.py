@@ -52,15 +52,15 @@ def write_task(folder: Path, rows: int, more: str, options: bool = True) -> Path
 
 
 def evaluate(task: Path, endpoint: str, run: str, *more: str, code: int = 0) -> dict[str, Any]:
-    words = ["eval", "--task", str(task), "--endpoint", endpoint, "--tools", "zoom", "--protocol", "deepeyes"]
-    commands.orchestrator(*words, "--run", str(task.parent / run), *more, code=code)
-    found: dict[str, Any] = orjson.loads((task.parent / run / "results.json").read_bytes())
-    return found
+    arguments = ["eval", "--task", str(task), "--endpoint", endpoint, "--tools", "zoom", "--protocol", "deepeyes"]
+    commands.orchestrator(*arguments, "--run", str(task.parent / run), *more, code=code)
+    results: dict[str, Any] = orjson.loads((task.parent / run / "results.json").read_bytes())
+    return results
 
 
 def by_name(results: dict[str, Any], name: str) -> dict[str, Any]:
     metrics = next(iter(results["tasks"].values()))["metrics"]
-    return next(each for each in metrics if each["name"] == name and not each.get("labels"))
+    return next(metric for metric in metrics if metric["name"] == name and not metric.get("labels"))
 
 
 def test_a_judge_of_steps_sees_the_trajectory_live_and_from_the_log(tmp_path: Path, endpoint: str) -> None:
@@ -70,15 +70,15 @@ def test_a_judge_of_steps_sees_the_trajectory_live_and_from_the_log(tmp_path: Pa
         judge = ["--judge", f"openai:x@{url}"]
         caches = [["--judge-cache", str(tmp_path / f"{name}.sqlite")] for name in ("live", "stored")]
         live = evaluate(task, endpoint, "run", *judge, *caches[0])
-        asked = [body["messages"][-1]["content"] for body in vendor.requests]
+        prompts = [body["messages"][-1]["content"] for body in vendor.requests]
         vendor.requests.clear()
         commands.orchestrator("score", str(tmp_path / "run"), *judge, *caches[1])
     again = [body["messages"][-1]["content"] for body in vendor.requests]
     assert by_name(live, "mean")["value"] == 0.5
     assert live == orjson.loads((tmp_path / "run" / "results.json").read_bytes())
-    assert sorted(map(orjson.dumps, asked)) == sorted(map(orjson.dumps, again))
-    text, *images = asked[0]
-    assert [each["type"] for each in images] == ["image_url", "image_url"]
+    assert sorted(map(orjson.dumps, prompts)) == sorted(map(orjson.dumps, again))
+    text, *images = prompts[0]
+    assert [part["type"] for part in images] == ["image_url", "image_url"]
     assert "Which of row" in text["text"]
     assert text["text"].startswith("Question:\n[image 1]\nWhich of row")
     assert re.search(r"Step 1:\n<answer-\w+>\n<think>I look closer.</think><tool_call>", text["text"])
@@ -118,14 +118,14 @@ def test_other_rules_get_the_same_bytes_as_without_evidence(
     monkeypatch.setattr(
         ScorerClient, "put", lambda self, request, scoring: (sent.append(request), put(self, request, scoring))
     )
-    found = evaluate(write_task(tmp_path, 3, ""), endpoint, "run")
+    results = evaluate(write_task(tmp_path, 3, ""), endpoint, "run")
     assert len(sent) == 3
     assert not any(request.HasField("evidence") for request in sent)
     facts = {"calls": 2, "tool_calls": 1, "tool_errors": 0}
     assert all(facts.items() <= dict(request.facts).items() for request in sent)
-    assert by_name(found, "calls")["value"] == 2
-    sliced = [each for each in found["tasks"]["looks"]["metrics"] if each.get("labels")]
-    assert [(each["name"], each["labels"]) for each in sliced] == [("accuracy", {"calls": "2"})]
+    assert by_name(results, "calls")["value"] == 2
+    sliced = [metric for metric in results["tasks"]["looks"]["metrics"] if metric.get("labels")]
+    assert [(metric["name"], metric["labels"]) for metric in sliced] == [("accuracy", {"calls": "2"})]
 
 
 def test_the_right_choice_always_at_a_is_said_and_shuffled_options_measure_it(tmp_path: Path, endpoint: str) -> None:

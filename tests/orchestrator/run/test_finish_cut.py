@@ -72,14 +72,14 @@ class LogNormal(Model):
         self.calls[f"{row}", len(begun.split()) or request.config.max_output_tokens] += 1
         if begun and row == self.refuses:
             raise InvalidRequest("too_long", "the model's context does not take that")
-        words = " ".join(f"w{row * 7 + number}" for number in range(length(row)))
-        said = f"The answer is {'AB'[row % 2] if row % 4 else 'BA'[row % 2]}."
+        thoughts = " ".join(f"w{row * 7 + number}" for number in range(length(row)))
+        answer = f"The answer is {'AB'[row % 2] if row % 4 else 'BA'[row % 2]}."
         if row % 7 == 0:
             if begun:  # the thoughts were whole
-                assert (request.messages[-1].reasoning, said.startswith(begun)) == (words, True)
-                return Output(said[len(begun) :])
-            return Output(said, reasoning=words)
-        whole = f"{words}\n{said}"
+                assert (request.messages[-1].reasoning, answer.startswith(begun)) == (thoughts, True)
+                return Output(answer[len(begun) :])
+            return Output(answer, reasoning=thoughts)
+        whole = f"{thoughts}\n{answer}"
         assert whole.startswith(begun)
         return Output(whole[len(begun) :])
 
@@ -93,19 +93,19 @@ def folder_of(path: Path, rows: int) -> Path:
 
 async def run(task: Path, port: int, shared: Server, name: str, **more: Any) -> Path:
     folder = task.parent / name
-    given = {"endpoint": f"127.0.0.1:{port}", "scorer": shared.address, "run": folder, **more}
-    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    options = {"endpoint": f"127.0.0.1:{port}", "scorer": shared.address, "run": folder, **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **options))
     return folder
 
 
 def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
-    return found
+    loaded: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
+    return loaded
 
 
 def accuracy(folder: Path) -> dict[str, Any]:
-    (found,) = [each for each in results(folder)["tasks"]["rows"]["metrics"] if each["metric"] == "accuracy"]
-    return found  # type: ignore[no-any-return]
+    (metric,) = [entry for entry in results(folder)["tasks"]["rows"]["metrics"] if entry["metric"] == "accuracy"]
+    return metric  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("continues", [True, False])
@@ -132,7 +132,7 @@ async def test_the_accuracy_is_that_without_a_limit(tmp_path: Path, shared_score
     assert results(cut)["deviations"]["finish_cut"] == ENOUGH
     assert "cut answers finished up to 5,000 tokens" in (cut / "report.html").read_text()
     assert results_of(at_once) == results_of(cut)
-    texts = [{item.key: (item.text, item.outcome, item.score) for item in open_run(each)} for each in (free, cut)]
+    texts = [{item.key: (item.text, item.outcome, item.score) for item in open_run(folder)} for folder in (free, cut)]
     assert texts[0] == texts[1]
     # Other code of the benchmark is held against what was asked before the answers were finished.
     log, request = RunLog(cut), RunRequest(str(task), **short)
@@ -169,12 +169,12 @@ async def test_an_answer_that_is_still_too_long_stays_cut(tmp_path: Path, shared
 async def test_a_run_killed_while_it_finishes_goes_on(tmp_path: Path, shared_scorer: Server) -> None:
     task, model = folder_of(tmp_path, 60), LogNormal(continues=True)
     async with serve(KitBackend(model, Metrics())) as server:
-        words = [sys.executable, "-m", "orchestrator", "eval", "--task", str(task), "--concurrency", "1", "--quiet"]
-        words += ["--endpoint", f"127.0.0.1:{server.port}", "--scorer", shared_scorer.address]
-        words += ["--generation", f"max_output_tokens={LIMIT // 2}"]
+        arguments = [sys.executable, "-m", "orchestrator", "eval", "--task", str(task), "--concurrency", "1", "--quiet"]
+        arguments += ["--endpoint", f"127.0.0.1:{server.port}", "--scorer", shared_scorer.address]
+        arguments += ["--generation", f"max_output_tokens={LIMIT // 2}"]
 
         async def go(name: str, *more: str) -> asyncio.subprocess.Process:
-            return await asyncio.create_subprocess_exec(*words, "--run", str(tmp_path / name), *more)
+            return await asyncio.create_subprocess_exec(*arguments, "--run", str(tmp_path / name), *more)
 
         assert await (await go("killed")).wait() == 4, "so many cut answers are not a result"
         assert await (await go("whole", "--finish-cut", str(ENOUGH))).wait() == 0
@@ -276,10 +276,10 @@ async def test_options_are_scored_again_after_words_that_were_finished(tmp_path:
         lines = (folder / "responses.jsonl").read_bytes().splitlines(keepends=True)
         (torn / "responses.jsonl").write_bytes(b"".join(lines[: 120 + cut - 5]))
         (torn / "results.json").unlink()
-        asked = [orjson.loads(line)["turn"] for line in lines[120 : 120 + cut - 5]]
+        turns = [orjson.loads(line)["turn"] for line in lines[120 : 120 + cut - 5]]
         model.calls.clear()
         await run(task, server.port, shared_scorer, "torn", **short)
-        left = {"generate": cut - asked.count("reasoning"), "likelihood": cut - asked.count("")}
+        left = {"generate": cut - turns.count("reasoning"), "likelihood": cut - turns.count("")}
         assert model.calls == +Counter(left)
     assert (accuracy(folder)["value"], results(folder)["tasks"]["rows"]["cut"]["items"]) == (100.0, 0)
     for same in (at_once, torn):

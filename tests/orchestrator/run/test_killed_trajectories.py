@@ -44,6 +44,6 @@ def test_a_killed_run_has_the_same_results_and_repeats_nothing(
     once = keys(tmp_path / "killed")
     assert once == keys(tmp_path / "whole")
     assert set(once.values()) == {1}
-    found = json.loads(results_of(tmp_path / "whole"))
-    assert found["tools"]["tool_calls"] > rows
-    assert found["usage"]["requests"] == found["tools"]["calls"]
+    results = json.loads(results_of(tmp_path / "whole"))
+    assert results["tools"]["tool_calls"] > rows
+    assert results["usage"]["requests"] == results["tools"]["calls"]

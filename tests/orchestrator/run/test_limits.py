@@ -38,7 +38,7 @@ def test_a_share_is_written_as_gates_have_it() -> None:
     for wrong in ("110%", "ten%", "%"):
         with pytest.raises(ConfigError, match="max_failed"):
             checked(RunRequest("t", max_failed=wrong))  # type: ignore[arg-type]
-    words = ["eval", "--task", "marvel", "--synthetic", "--limit", "1", "--dry-run", "--max-failed"]
-    orchestrator(*words, "10%")
+    arguments = ["eval", "--task", "marvel", "--synthetic", "--limit", "1", "--dry-run", "--max-failed"]
+    orchestrator(*arguments, "10%")
     for wrong in ("110%", "ten%", "-1%"):
-        assert "--max-failed" in orchestrator(*words, wrong, code=2)
+        assert "--max-failed" in orchestrator(*arguments, wrong, code=2)

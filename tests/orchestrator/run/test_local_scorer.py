@@ -30,13 +30,13 @@ def item(number: int, rule: str = "choice") -> scorer.ScoreRequest:
 
 async def test_a_client_scores_again_after_its_end() -> None:
     verdicts: list[str] = []
-    async with client(None) as made:
-        made.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict.key)
+    async with client(None) as scorer_client:
+        scorer_client.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict.key)
         for number in range(3):
-            running = asyncio.create_task(made.run())
+            running = asyncio.create_task(scorer_client.run())
             await asyncio.sleep(0)  # it waits for something to do
-            made.put(item(number), {})
-            await asyncio.wait_for(asyncio.gather(made.finish(), running), 60)
+            scorer_client.put(item(number), {})
+            await asyncio.wait_for(asyncio.gather(scorer_client.finish(), running), 60)
     assert verdicts == ["t/0", "t/1", "t/2"]
 
 
@@ -46,30 +46,30 @@ async def client(server: Server | None) -> AsyncIterator[ScorerClient]:
     if server is None:
         channel = local_scorer({"accuracy"})
         assert channel
-        made = ScorerClient(None, PLAIN, patience=60.0, channel=channel)
+        scorer_client = ScorerClient(None, PLAIN, patience=60.0, channel=channel)
     else:
-        made = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=60.0)
-    yield made
-    await made.close()
+        scorer_client = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=60.0)
+    yield scorer_client
+    await scorer_client.close()
 
 
 async def scored(server: Server | None) -> list[bytes]:
     """Returns all that a scorer says: its rules, its verdicts of a stream, and their summary."""
     verdicts: list[scorer.Verdict] = []
-    async with client(server) as made:
-        rules = await made.list_rules()
-        made.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict)
-        running = asyncio.create_task(made.run())
+    async with client(server) as scorer_client:
+        rules = await scorer_client.list_rules()
+        scorer_client.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict)
+        running = asyncio.create_task(scorer_client.run())
         for number in range(150):
-            made.put(item(number), {})
-        await made.finish()
+            scorer_client.put(item(number), {})
+        await scorer_client.finish()
         await running
         settled = [item(number) for number in range(150)]
-        for each, verdict in zip(settled, sorted(verdicts, key=lambda one: int(one.key[2:])), strict=True):
-            each.verdict.CopyFrom(verdict)
-        summary = await made.summarize(lambda: settled, METRICS)
+        for stored, verdict in zip(settled, sorted(verdicts, key=lambda one: int(one.key[2:])), strict=True):
+            stored.verdict.CopyFrom(verdict)
+        summary = await scorer_client.summarize(lambda: settled, METRICS)
     assert {verdict.outcome for verdict in verdicts} == {Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED}
-    return [each.SerializeToString(deterministic=True) for each in (rules, *settled, summary)]
+    return [message.SerializeToString(deterministic=True) for message in (rules, *settled, summary)]
 
 
 async def test_it_says_what_a_server_says(shared_scorer: Server) -> None:
@@ -77,14 +77,14 @@ async def test_it_says_what_a_server_says(shared_scorer: Server) -> None:
 
 
 async def test_it_fails_as_a_server_fails(shared_scorer: Server) -> None:
-    words = []
+    messages = []
     for server in (None, shared_scorer):
-        async with client(server) as made:
+        async with client(server) as scorer_client:
             with pytest.raises(EngineError) as caught:
-                await made.try_out([item(0), item(1, "no_such_rule")])
-            words.append(str(caught.value).replace("this process", "there").replace(shared_scorer.address, "there"))
-    assert words[0] == words[1]
-    assert "no_such_rule" in words[0]
+                await scorer_client.try_out([item(0), item(1, "no_such_rule")])
+            messages.append(str(caught.value).replace("this process", "there").replace(shared_scorer.address, "there"))
+    assert messages[0] == messages[1]
+    assert "no_such_rule" in messages[0]
 
 
 def test_code_of_others_gets_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,19 +176,19 @@ async def test_another_checkpoint_is_loaded_in_place(tmp_path: Path, monkeypatch
         (tmp_path / name).mkdir()
     for name in ("step_1", "step_2"):
         (tmp_path / name / "config.json").touch()
-    servers, found = [], []
+    servers, identities = [], []
     async with LocalServers(reloads=True) as local:
         for name in ("step_1", "step_1", "step_2"):
             server, endpoint = await local.get("loading_server", ["--model", str(tmp_path / name)])
             pool = Pool([endpoint], PLAIN, concurrency=1, patience=60, notify=print)
             await pool.connect()
             servers.append(server)
-            found.append((pool.info.model_revision, pool.info.boot_id))
+            identities.append((pool.info.model_revision, pool.info.boot_id))
             await pool.close()
         assert servers[0] is servers[1] is servers[2]
-        assert [revision for revision, _ in found] == ["step_1", "step_1", "step_2"]
-        assert found[0] == found[1]
-        assert found[2][1] != found[0][1]
+        assert [revision for revision, _ in identities] == ["step_1", "step_1", "step_2"]
+        assert identities[0] == identities[1]
+        assert identities[2][1] != identities[0][1]
         # Other options need another process, and what cannot be loaded is named by its own path.
         server, _ = await local.get("loading_server", ["--model", str(tmp_path / "step_2"), "--grace", "3"])
         assert server is not servers[0]

@@ -1,4 +1,4 @@
-"""Shards that do not fit together, or are not what they were, are no run; what failed in them is no success."""
+"""Shards that do not fit together or have changed are refused; their failures stay failures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def parts(cluster: Cluster, shared_scorer: Server) -> list[Path]:
 
 
 def merge(cluster: Cluster, scorer: Server, run: str = "merged", code: int = 0) -> str:
-    words = ("merge", "part0", "part1", "--run", run, "--scorer", scorer.address)
-    said = cluster.orchestrator(*words, code=code)
-    assert "Traceback" not in said
-    return said
+    arguments = ("merge", "part0", "part1", "--run", run, "--scorer", scorer.address)
+    output = cluster.orchestrator(*arguments, code=code)
+    assert "Traceback" not in output
+    return output
 
 
 def edited(part: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -37,7 +37,7 @@ def edited(part: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             lambda of: of["rules"].update(choice="0"),
@@ -50,10 +50,10 @@ def edited(part: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ids=["rules", "judges", "benchmarks", "planned"],
 )
 def test_shards_that_do_not_fit_are_refused(
-    cluster: Cluster, shared_scorer: Server, parts: list[Path], change: Callable[[dict[str, Any]], object], said: str
+    cluster: Cluster, shared_scorer: Server, parts: list[Path], change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     edited(parts[1], change)
-    assert said in merge(cluster, shared_scorer, code=2)
+    assert message in merge(cluster, shared_scorer, code=2)
     assert not (cluster.folder / "merged" / "manifest.json").exists()
 
 
@@ -88,10 +88,10 @@ def test_a_damaged_verdict_is_named_in_its_shard(cluster: Cluster, shared_scorer
 def test_failed_items_end_it_as_they_end_eval(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--broken", "8")
     for index in range(2):
-        words = cluster.words(f"part{index}", [server], shared_scorer, *ROWS, "--shard", f"{index}/2")
-        cluster.start(*words).wait(timeout=300)
-    said = merge(cluster, shared_scorer, code=3)
-    assert "2 items failed after retries: run the shards' commands again" in said
+        arguments = cluster.words(f"part{index}", [server], shared_scorer, *ROWS, "--shard", f"{index}/2")
+        cluster.start(*arguments).wait(timeout=300)
+    output = merge(cluster, shared_scorer, code=3)
+    assert "2 items failed after retries: run the shards' commands again" in output
     assert cluster.counts("merged")["failed"] == 2
     server.mend("--broken", "8")
     for index in range(2):
@@ -107,6 +107,6 @@ def test_a_shard_that_lacks_a_verdict_is_refused(cluster: Cluster, shared_scorer
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[1:]))
     count = len(lines)
-    said = merge(cluster, shared_scorer, code=2)
-    assert f"a gap: part1 settles {count - 1} of {count} items of toy" in said
+    output = merge(cluster, shared_scorer, code=2)
+    assert f"a gap: part1 settles {count - 1} of {count} items of toy" in output
     assert not (cluster.folder / "merged" / "manifest.json").exists()

@@ -99,8 +99,8 @@ def scorer(cluster: Cluster, folder: Path, *variables: str) -> Server:
 
 
 def results(cluster: Cluster, run: str) -> dict[tuple[str, str], Any]:
-    found = json.loads(cluster.results(run))["tasks"]["rows"]["metrics"]
-    return {(each["name"], each["labels"].get("topic", "")): each for each in found}
+    metrics = json.loads(cluster.results(run))["tasks"]["rows"]["metrics"]
+    return {(metric["name"], metric["labels"].get("topic", "")): metric for metric in metrics}
 
 
 def rows(folder: Path, metrics: str, rule: str = "choice", more: str = "") -> None:
@@ -115,31 +115,31 @@ def rows(folder: Path, metrics: str, rule: str = "choice", more: str = "") -> No
 def test_a_metric_that_fails_is_one_undefined_metric(cluster: Cluster, tmp_path: Path) -> None:
     folder = plugin(tmp_path / "plugin", PLUGIN, metrics=NAMES)
     rows(tmp_path, ", ".join(["accuracy", *NAMES, "choice_bias"]))
-    words = ("--task", "rows.yaml", "--data", "rows.csv")
-    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=4)
-    found = results(cluster, "run")
+    options = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *options, code=4)
+    metrics = results(cluster, "run")
     for name, reason in FAILING.items():
         for topic in ("", "odd", "even"):
-            each = found[name.replace("_", " "), topic]
-            assert each["value"] is None
-            assert each["details"]["metric_failed"].startswith(reason)
+            metric = metrics[name.replace("_", " "), topic]
+            assert metric["value"] is None
+            assert metric["details"]["metric_failed"].startswith(reason)
         assert f"rows, {name.replace('_', ' ')}: {reason}" in output
     assert "9 metrics could not be computed, all others stand" in output
     assert "orchestrator score run" in output
     # Only the slice of two rows divides by zero, and the comparison of slices is lost, not the slices.
     assert "rows, halves [topic=even]: ZeroDivisionError" in output
-    assert (found["halves", ""]["value"], found["halves", "odd"]["value"]) == (0.25, 0.5)
-    assert found["labelled", "odd"]["details"]["against_rest"] == {"metric_failed": "LookupError: no clusters"}
-    assert found["labelled", ""]["value"] == 0.75
-    assert found["accuracy", ""]["denominator"] == 6
-    assert found["choice bias", ""]["denominator"] == 3
+    assert (metrics["halves", ""]["value"], metrics["halves", "odd"]["value"]) == (0.25, 0.5)
+    assert metrics["labelled", "odd"]["details"]["against_rest"] == {"metric_failed": "LookupError: no clusters"}
+    assert metrics["labelled", ""]["value"] == 0.75
+    assert metrics["accuracy", ""]["denominator"] == 6
+    assert metrics["choice bias", ""]["denominator"] == 3
     assert "\x1b[31m" not in output
 
     page = (tmp_path / "run" / "report.html").read_text()
     assert len(re.findall("Not computed: rows, ", page)) == 9
     mended = scorer(cluster, folder, "MENDED=1")
     cluster.orchestrator("score", "run", "--scorer", mended.address)
-    assert {each["value"] for (name, _), each in results(cluster, "run").items() if name in FAILING} == {0.75}
+    assert {metric["value"] for (name, _), metric in results(cluster, "run").items() if name in FAILING} == {0.75}
 
 
 @pytest.mark.parametrize("code", ["{}['x']", "params.level / 0"])
@@ -150,8 +150,8 @@ def test_a_metric_that_cannot_read_its_parameters_is_refused_before_any_request(
     text += f"broken = Metric(name='broken', description='x', plan=lambda params: {code})"
     folder = plugin(tmp_path / "plugin", text, metrics=["broken"])
     rows(tmp_path, "accuracy, broken")
-    words = ("--task", "rows.yaml", "--data", "rows.csv")
-    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
+    options = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *options, code=2)
     assert "metric 'broken' cannot read its parameters" in output
     assert not cluster.calls()
 
@@ -179,8 +179,8 @@ def test_a_rules_record_reaches_its_metric_however_the_run_went(cluster: Cluster
     folder = plugin(tmp_path / "plugin", RECORDS, rules=["recorded"], metrics=["sizes"])
     rows(tmp_path, "accuracy, sizes", "recorded")
     server, model = scorer(cluster, folder), cluster.model()
-    words = ("--task", "rows.yaml", "--data", "rows.csv")
-    cluster.eval("run", [model], server, *words)
+    options = ("--task", "rows.yaml", "--data", "rows.csv")
+    cluster.eval("run", [model], server, *options)
     whole = cluster.results("run")
     assert results(cluster, "run")["sizes", ""]["value"] == pytest.approx(6 * 1.1)
 
@@ -190,10 +190,10 @@ def test_a_rules_record_reaches_its_metric_however_the_run_went(cluster: Cluster
         lines = (tmp_path / "cut" / name).read_bytes().splitlines(keepends=True)
         (tmp_path / "cut" / name).write_bytes(b"".join(lines[:kept]))
     (tmp_path / "cut" / "results.json").unlink()
-    cluster.eval("cut", [model], server, *words)
+    cluster.eval("cut", [model], server, *options)
     assert cluster.results("cut") == whole
     for number in (0, 1):
-        cluster.eval(f"shard{number}", [model], server, *words, "--shard", f"{number}/2")
+        cluster.eval(f"shard{number}", [model], server, *options, "--shard", f"{number}/2")
     cluster.orchestrator("merge", "shard0", "shard1", "--run", "merged", "--scorer", server.address)
     assert cluster.results("merged") == whole
     output = cluster.orchestrator("score", "run", "--scorer", server.address)
@@ -212,8 +212,8 @@ def test_a_record_beyond_bounds_names_its_item(cluster: Cluster, tmp_path: Path)
     code = RECORDS.replace("json.dumps(", '"x" * 1_048_576 + json.dumps(')
     folder = plugin(tmp_path / "plugin", code, rules=["recorded"], metrics=["sizes"])
     rows(tmp_path, "accuracy", "recorded")
-    words = ("--task", "rows.yaml", "--data", "rows.csv")
-    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
+    options = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *options, code=2)
     assert "item 'rows/q0': the rule's details have 1,048," in output
     assert "the limit is 1,048,576" in output
 

@@ -35,9 +35,9 @@ def toy_plan() -> run_plan.Plan:
 
 def rows(count: int, **last: str) -> list[dict[str, str]]:
     row = {"A": "cat", "B": "dog", "C": "hen", "answer": "B"}
-    made = [{"id": f"q{number}", "question": f"row {number}: which barks?", **row} for number in range(1, count + 1)]
-    made[-1] |= last
-    return made
+    built = [{"id": f"q{number}", "question": f"row {number}: which barks?", **row} for number in range(1, count + 1)]
+    built[-1] |= last
+    return built
 
 
 def write(folder: Path, table: list[dict[str, str]], more: str = "") -> tuple[str, ...]:
@@ -46,18 +46,18 @@ def write(folder: Path, table: list[dict[str, str]], more: str = "") -> tuple[st
     return ("--task", "animals.yaml", "--data", "animals.jsonl")
 
 
-def refused(cluster: Cluster, scorer: Server, words: tuple[str, ...]) -> str:
+def refused(cluster: Cluster, scorer: Server, options: tuple[str, ...]) -> str:
     """Returns the error of an `eval` that asks nothing and leaves nothing."""
-    said = cluster.eval("run", [cluster.servers[0]], scorer, *words, code=2)
-    assert "Traceback" not in said
-    assert said.startswith("Error: ")
+    output = cluster.eval("run", [cluster.servers[0]], scorer, *options, code=2)
+    assert "Traceback" not in output
+    assert output.startswith("Error: ")
     assert not cluster.calls()
     assert not (cluster.folder / "run").exists()
-    return said
+    return output
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (
             "metrics: [accuracy, nosuch]",
@@ -74,40 +74,40 @@ def refused(cluster: Cluster, scorer: Server, words: tuple[str, ...]) -> str:
     ],
 )
 def test_what_the_scorer_cannot_do_is_found_first(
-    cluster: Cluster, shared_scorer: Server, more: str, said: str
+    cluster: Cluster, shared_scorer: Server, more: str, message: str
 ) -> None:
     cluster.model()
-    words = write(cluster.folder, rows(3), more)
-    assert said in refused(cluster, shared_scorer, words)
+    options = write(cluster.folder, rows(3), more)
+    assert message in refused(cluster, shared_scorer, options)
     write(cluster.folder, rows(3))
-    cluster.eval("run", [cluster.servers[0]], shared_scorer, *words)
+    cluster.eval("run", [cluster.servers[0]], shared_scorer, *options)
     assert cluster.counts("run", "animals")["scored"] == 3
     assert cluster.calls().total() == 3
 
 
 def test_the_answers_of_all_rows_are_looked_at_first(cluster: Cluster, shared_scorer: Server) -> None:
     cluster.model()
-    words = write(cluster.folder, rows(300, answer="E"))
-    said = refused(cluster, shared_scorer, words)
-    assert "animals.yaml, line 5: animals.jsonl, row 300: animals/q300: the answer 'E' is not the letter" in said
+    options = write(cluster.folder, rows(300, answer="E"))
+    output = refused(cluster, shared_scorer, options)
+    assert "animals.yaml, line 5: animals.jsonl, row 300: animals/q300: the answer 'E' is not the letter" in output
 
 
 def test_a_row_without_a_column_is_named(cluster: Cluster, shared_scorer: Server) -> None:
     cluster.model()
     table = rows(3)
     del table[1]["answer"]
-    said = refused(cluster, shared_scorer, write(cluster.folder, table))
-    assert "animals.jsonl, row 2, has no column 'answer'" in said
+    output = refused(cluster, shared_scorer, write(cluster.folder, table))
+    assert "animals.jsonl, row 2, has no column 'answer'" in output
 
 
 @pytest.mark.parametrize(
-    ("column", "error", "said"),
+    ("column", "error", "message"),
     [
         ("nosuch", DataError, r"^synthetic, seed 0, row 3: it has no column 'nosuch'; it has id, number$"),
         ("", EngineError, r"^benchmark toy, synthetic, seed 0, row 3: ZeroDivisionError: division by zero$"),
     ],
 )
-def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exception], said: str) -> None:
+def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exception], message: str) -> None:
     def samples(row: Row, variant: Variant) -> Iterable[Sample]:
         if row["number"] == 2:
             assert row[column] if column else 1 / 0
@@ -117,10 +117,10 @@ def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exc
     (task,) = plan.tasks
     benchmark = dataclasses.replace(task.benchmark, samples=samples)
     plan = dataclasses.replace(plan, tasks=(dataclasses.replace(task, benchmark=benchmark),))
-    made = plan.samples()
-    assert [next(made).key, next(made).key] == ["toy/0", "toy/1"]
-    with pytest.raises(error, match=said):
-        next(made)
+    planned = plan.samples()
+    assert [next(planned).key, next(planned).key] == ["toy/0", "toy/1"]
+    with pytest.raises(error, match=message):
+        next(planned)
 
 
 async def test_metrics_are_tried_with_no_items(shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,9 +60,11 @@ def test_twenty_answers_that_nobody_can_read_are_a_warning_with_one_of_them() ->
         for number in range(unread):
             accounting.unread("marvel", f"marvel/{number}", "It\x1b[31m depends.\n", "B")
         lines = [line for line in shown(accounting, terminal=False) if line.startswith("warning")]
-        words = f"warning: marvel: {unread} of {unread + scored} answers could not be read, so its results say nothing "
-        words += 'about the model; marvel/0 says "It\\x1b[31m depends." where "B" is right; orchestrator prompts '
-        assert lines == ([f"{words}--task marvel shows what is asked"] if warned else [])
+        warning = (
+            f"warning: marvel: {unread} of {unread + scored} answers could not be read, so its results say nothing "
+        )
+        warning += 'about the model; marvel/0 says "It\\x1b[31m depends." where "B" is right; orchestrator prompts '
+        assert lines == ([f"{warning}--task marvel shows what is asked"] if warned else [])
 
 
 def test_nothing_is_left_as_long_as_nobody_knows_how_much() -> None:

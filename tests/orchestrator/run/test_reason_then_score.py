@@ -80,9 +80,9 @@ class Toy(Model):
             raise InvalidRequest("too_hard", "I will not score that")
         assert list(continuations) == [" A", " B", " C"]
         assert request.answer_prefix.endswith("The answer is")
-        words = last.reasoning + request.answer_prefix
-        found = next(letter for letter in "ABC" if f"is {letter}" in words or f"say {letter}" in words)
-        return [Score(value, [(text, value)]) for text in continuations for value in [-(1.0 + (found not in text))]]
+        prompt = last.reasoning + request.answer_prefix
+        chosen = next(letter for letter in "ABC" if f"is {letter}" in prompt or f"say {letter}" in prompt)
+        return [Score(value, [(text, value)]) for text in continuations for value in [-(1.0 + (chosen not in text))]]
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def task(tmp_path: Path) -> Path:
 
 async def run(task: Path, port: int, scorer: Server, name: str, **more: Any) -> Path:
     folder = task.parent / name
-    given = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "answer": ANSWER, **more}
-    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    options = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "answer": ANSWER, **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **options))
     return folder
 
 
@@ -105,7 +105,7 @@ def results(folder: Path) -> bytes:
 
 
 async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Server) -> None:
-    """The words and thoughts of the first step decide the second's scores; a failure of either is no wrong answer."""
+    """The first step's words and thoughts decide the second's scores; a failure of either is not a wrong answer."""
     toy = Toy()
     async with served(KitBackend(toy, Metrics())) as server:
         folder = await run(task, server.port, shared_scorer, "run")
@@ -119,7 +119,7 @@ async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Serve
     scored = {item.key: (item.outcome, item.score) for item in items.values() if item.scoring}
     puzzles = {f"puzzles/{number}": ("scored", 1.0) for number in range(9)}
     assert scored == puzzles | {
-        "puzzles/9": ("scored", 1.0),  # cut inside its reasoning, and scored behind that
+        "puzzles/9": ("scored", 1.0),  # cut inside its reasoning, and scored after that
         "puzzles/10": ("rejected", None),
         "puzzles/11": ("rejected", None),
         "puzzles/12": ("scored", 1.0),
@@ -130,17 +130,17 @@ async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Serve
     first, last = items["puzzles/3:reasoning"].response, items["puzzles/3"].response
     assert first["response"]["reasoning"] == "It is A"
     assert first["request"]["config"]["max_output_tokens"] == reason_then_score.OUTPUT_TOKENS
-    asked, begun = last["request"]["messages"]
-    assert asked == first["request"]["messages"][0]
-    words = "Well, that is easy.\n\nThe answer is"
-    assert begun == {"role": "ROLE_ASSISTANT", "parts": [{"text": words}], "reasoning": "It is A"}
+    user_message, begun = last["request"]["messages"]
+    assert user_message == first["request"]["messages"][0]
+    begun_text = "Well, that is easy.\n\nThe answer is"
+    assert begun == {"role": "ROLE_ASSISTANT", "parts": [{"text": begun_text}], "reasoning": "It is A"}
     assert items["puzzles/9"].response["request"]["messages"][1]["parts"] == [{"text": "The answer is"}]
     assert items["puzzles/3"].scoring["rule"] == "likelihood"
     assert items["puzzles/3"].verdict["extracted"] == "A"
 
-    found = orjson.loads(results(folder))
-    assert found["deviations"] == {"answer": ANSWER}
-    assert found["tasks"]["puzzles"]["cut"] == {"items": 1, "share": 0.076923}
+    loaded = orjson.loads(results(folder))
+    assert loaded["deviations"] == {"answer": ANSWER}
+    assert loaded["tasks"]["puzzles"]["cut"] == {"items": 1, "share": 0.076923}
     shown = Console(record=True, width=200, file=io.StringIO())
     print_results(folder, shown)
     text = shown.export_text()
@@ -154,8 +154,8 @@ async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Serve
     kept = [orjson.dumps({name: value for name, value in line.items() if name != "crc32"}) for line in lines]
     (folder / "responses.jsonl").write_bytes(b"".join(sealed(line) + b"\n" for line in kept))
     before = results(folder)
-    words = ["score", str(folder), "--scorer", shared_scorer.address]
-    assert (await asyncio.to_thread(CliRunner().invoke, main, words)).exit_code == 0
+    arguments = ["score", str(folder), "--scorer", shared_scorer.address]
+    assert (await asyncio.to_thread(CliRunner().invoke, main, arguments)).exit_code == 0
     assert results(folder) == before
 
 
@@ -200,17 +200,17 @@ async def test_the_bundled_model_under_its_own_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"tasks": "voila"}, f"--answer {ANSWER}: voila_.* has several scored turns"),
         ({"tasks": "vstar_bench", "parity": True}, "--parity asks and scores as the reference does"),
         ({"tasks": "vstar_bench", "method": "likelihood"}, "--answer is for --method generate"),
     ],
 )
-def test_what_is_no_choice_is_refused_before_the_run(given: dict[str, Any], said: str) -> None:
-    tasks = given.pop("tasks")
-    with pytest.raises(ConfigError, match=said) as caught:
-        make(RunRequest(tasks, synthetic=True, limit=1, answer=ANSWER, **given))
+def test_what_is_no_choice_is_refused_before_the_run(options: dict[str, Any], message: str) -> None:
+    tasks = options.pop("tasks")
+    with pytest.raises(ConfigError, match=message) as caught:
+        make(RunRequest(tasks, synthetic=True, limit=1, answer=ANSWER, **options))
     assert "\n" not in str(caught.value)
 
 

@@ -51,8 +51,8 @@ def task(tmp_path: Path) -> Path:
 async def run(task: Path, port: int, scorer: Server, name: str = "run", **more: Any) -> Path:
     """Evaluates the task and returns the run folder."""
     folder = task.parent / name
-    given = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "max_unparsed": 1, **more}
-    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    options = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "max_unparsed": 1, **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **options))
     return folder
 
 
@@ -82,12 +82,12 @@ async def test_an_endpoint_that_reasons(
         folder = await run(task, server.port, shared_scorer, progress=True)
     warning = "warning: the output limit cut 5 answers: raise --generation max_output_tokens"
     assert capsys.readouterr().out.count(warning) == 1
-    found = items(folder)
-    ends = [(item.outcome, item.verdict["reason"]) for item in found]
+    run_items = items(folder)
+    ends = [(item.outcome, item.verdict["reason"]) for item in run_items]
     assert ends[:2] == [("scored", "stated")] * 2
     assert ends[2:] == [("unparsed", "cut_reasoning")] * 5
-    assert [item.score for item in found] == [1, 0, 0, 0, 0, 0, 0]
-    first, third = (found[place].response["response"] for place in (0, 2))
+    assert [item.score for item in run_items] == [1, 0, 0, 0, 0, 0, 0]
+    first, third = (run_items[index].response["response"] for index in (0, 2))
     assert first["reasoning"] == "The answer is C. No, the answer is D."
     assert first["parts"] == [{"text": "The answer is B."}]
     assert (first["usage"]["output_tokens"], first["usage"]["reasoning_tokens"]) == (40, 30)
@@ -116,7 +116,7 @@ RECORDED = {
     "chat_template": {"style": "short", "depth": 2},
     "extra_body": {"min_p": 0.1},
 }
-WORDS = (
+DEVIATIONS = (
     "max_output_tokens=8192, temperature=0.6, top_p=0.95, thinking off, "
     'chat template {"depth":2,"style":"short"}, extra body {"min_p":0.1}'
 )
@@ -155,19 +155,19 @@ async def test_settings_of_a_run_reach_the_model_and_are_told_everywhere(
     assert orjson.loads((folder / "manifest.json").read_bytes())["identity"]["deviations"] == RECORDED
     assert orjson.loads((folder / "results.json").read_bytes())["deviations"] == RECORDED
     assert results_of(folder) == results_of(again)
-    assert open_run(folder).deviations == WORDS
+    assert open_run(folder).deviations == DEVIATIONS
     shown = Console(record=True, width=200, file=io.StringIO())
     print_results(folder, shown)
-    told = f"not the benchmark's own decoding: {WORDS}"
-    assert told in shown.export_text()
-    assert f"Not the benchmark's own decoding: {escape(WORDS)}." in (folder / "report.html").read_text()
+    sentence = f"not the benchmark's own decoding: {DEVIATIONS}"
+    assert sentence in shown.export_text()
+    assert f"Not the benchmark's own decoding: {escape(DEVIATIONS)}." in (folder / "report.html").read_text()
     (pairing,) = compare([plain, folder]).pairings
     assert "deviations.thinking differs: none and off" in [caution.text for caution in pairing.cautions]
     assert not compare([folder, again]).pairings[0].cautions
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         (
             {"generation": "max_tokens=9"},
@@ -186,9 +186,9 @@ async def test_settings_of_a_run_reach_the_model_and_are_told_everywhere(
         ({"thinking": True, "method": "likelihood"}, "--thinking is for --method generate"),
     ],
 )
-def test_a_setting_that_is_none_is_one_line(given: dict[str, Any], said: str, task: Path) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
-        evaluate(str(task), endpoint="127.0.0.1:1", run=task.parent / "run", **given)
+def test_a_setting_that_is_none_is_one_line(options: dict[str, Any], message: str, task: Path) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        evaluate(str(task), endpoint="127.0.0.1:1", run=task.parent / "run", **options)
     assert "\n" not in str(caught.value)
     assert not (task.parent / "run").exists()
 
@@ -206,10 +206,10 @@ async def test_a_checkpoint_that_reasons(
                 role=model.ROLE_USER, parts=[model.Part(text=part["text"]) for part in message["parts"]]
             )
             reply = await server.generate(sent, max_output_tokens=40, temperature=0)
-            said = item.response["response"]
-            assert said.get("reasoning", "") == reply.reasoning
-            assert said["parts"] == [{"text": part.text} for part in reply.parts]
-            assert said["usage"]["reasoning_tokens"] == reply.usage.reasoning_tokens > 0
+            response = item.response["response"]
+            assert response.get("reasoning", "") == reply.reasoning
+            assert response["parts"] == [{"text": part.text} for part in reply.parts]
+            assert response["usage"]["reasoning_tokens"] == reply.usage.reasoning_tokens > 0
             cut = not reply.parts[0].text
             assert (item.verdict["reason"] == "cut_reasoning") is cut
             ends["cut" if cut else "answered"] += 1

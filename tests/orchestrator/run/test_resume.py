@@ -79,9 +79,9 @@ class Plugin:
         shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
         (self.folder / "plugged.py").write_text(PLUGIN.replace(old, new, 1) if old else PLUGIN)
 
-    def run(self, *words: str, code: int = 0) -> str:
-        given = ("--task", "plugged", "--data", "rows.jsonl", *words)
-        return self.cluster.eval("run", [self.server], self.scorer, *given, code=code)
+    def run(self, *options: str, code: int = 0) -> str:
+        arguments = ("--task", "plugged", "--data", "rows.jsonl", *options)
+        return self.cluster.eval("run", [self.server], self.scorer, *arguments, code=code)
 
     @property
     def log(self) -> bytes:
@@ -91,15 +91,15 @@ class Plugin:
 @pytest.fixture
 def plugin(cluster: Cluster, shared_scorer: Server) -> Plugin:
     """A run that a budget stopped after some of its calls."""
-    made = Plugin(cluster, shared_scorer)
-    made.run("--max-tokens-total", "200", code=3)
+    instance = Plugin(cluster, shared_scorer)
+    instance.run("--max-tokens-total", "200", code=3)
     assert {line["turn"] for line in cluster.lines("run")} == {"one", "two"}
     assert len(cluster.lines("run")) < 24
-    return made
+    return instance
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('"which?"', '"which one?"', "plugged/0:one would be asked otherwise now"),
         ('"sure?"', '"really?"', "plugged/0:two would be asked otherwise now"),
@@ -107,11 +107,11 @@ def plugin(cluster: Cluster, shared_scorer: Server) -> Plugin:
         ('"", 0', '"", 3', "plugged/0:one would not be asked now"),
     ],
 )
-def test_another_prompt_target_or_choice_of_rows_is_refused(plugin: Plugin, old: str, new: str, said: str) -> None:
+def test_another_prompt_target_or_choice_of_rows_is_refused(plugin: Plugin, old: str, new: str, message: str) -> None:
     before, manifest = plugin.log, (plugin.cluster.folder / "run" / "manifest.json").read_bytes()
     plugin.write(old, new)
     output = plugin.run(code=2)
-    assert f"Error: run: the benchmark's code has changed since, and {said}" in output
+    assert f"Error: run: the benchmark's code has changed since, and {message}" in output
     assert "give --run another folder, or run the version that began it" in output
     assert (plugin.log, (plugin.cluster.folder / "run" / "manifest.json").read_bytes()) == (before, manifest)
     plugin.write()
@@ -135,9 +135,9 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
 
     def judged(run: str, judge: str) -> tuple[str, str]:
         """Returns what a command says and the one judge of all its verdicts."""
-        words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "6", "--judge-cache", "cache.sqlite"]
-        words += ["--model", "demo:constant:whichever fits", "--run", run, "--judge", f"openai:{judge}@{url}"]
-        output = orchestrator(*words, folder=tmp_path, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
+        arguments = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "6", "--judge-cache", "cache.sqlite"]
+        arguments += ["--model", "demo:constant:whichever fits", "--run", run, "--judge", f"openai:{judge}@{url}"]
+        output = orchestrator(*arguments, folder=tmp_path, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
         last = Index(tmp_path / run)
         lines = (tmp_path / run / "verdicts.jsonl").read_bytes().splitlines()
         assert len(lines) == len(last) == 6
@@ -149,9 +149,9 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
 
     with JudgeServer(vendor) as url:
         _, first = judged("run", "x")
-        said, second = judged("run", "y")
-        assert "the judges have changed since, from openai:x@" in " ".join(said.split())
-        assert "every answer is scored anew" in " ".join(said.split())
+        report, second = judged("run", "y")
+        assert "the judges have changed since, from openai:x@" in " ".join(report.split())
+        assert "every answer is scored anew" in " ".join(report.split())
         assert first != second
         assert vendor.charged == 12
         assert judged("run", "x")[1] == first

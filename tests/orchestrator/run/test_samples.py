@@ -1,4 +1,4 @@
-"""Repeats of a prompt in one request: the same answers as one by one, whatever fails on the way."""
+"""Repeats of a prompt in one request: the same answers as one by one, also after failures."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Counting(HashModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: Counter[tuple[str, int]] = Counter()
+        self.calls: Counter[tuple[str, int]] = Counter()
         self.broken: dict[int, Exception] = {}
 
     def generate(self, request: Request) -> str:
         """Fails for seeds whose place among the repeats is broken."""
-        self.asked[(request.text, request.config.seed)] += 1
+        self.calls[(request.text, request.config.seed)] += 1
         if "Which is 2?" in request.text and (error := self.broken.get(request.config.seed - FIRST_SEED)):
             raise error
         return super().generate(request)
@@ -85,19 +85,19 @@ class Sampling(KitBackend):
 
 async def run(task: Path, port: int, scorer: Server, name: str, **more: Any) -> Path:
     folder = task.parent / name
-    given = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "repeats": 6}
-    await asyncio.to_thread(lambda: evaluate(str(task), generation="temperature=1.0", **given | more))
+    options = {"endpoint": f"127.0.0.1:{port}", "scorer": scorer.address, "run": folder, "repeats": 6}
+    await asyncio.to_thread(lambda: evaluate(str(task), generation="temperature=1.0", **options | more))
     return folder
 
 
 def answers(folder: Path) -> dict[str, tuple[str, Any, Any]]:
     """Returns of each item its outcome, its answer and how it was decoded."""
-    found = {}
+    by_key = {}
     for item in open_run(folder):
         line = item.response
         response = line.get("response", {})
-        found[item.key] = (item.outcome, response.get("parts"), response.get("effective_config"), line["request"])
-    return found
+        by_key[item.key] = (item.outcome, response.get("parts"), response.get("effective_config"), line["request"])
+    return by_key
 
 
 async def test_repeats_are_those_of_separate_calls(task: Path, served: Any, shared_scorer: Server) -> None:
@@ -112,8 +112,8 @@ async def test_repeats_are_those_of_separate_calls(task: Path, served: Any, shar
     # Six repeats of four prompts: four and two outputs of each, for the server has four at most.
     assert sorted(together.sizes) == [2] * 4 + [4] * 4
     assert not apart.sizes
-    assert together.kit.asked == apart.kit.asked
-    assert set(together.kit.asked.values()) == {1}
+    assert together.kit.calls == apart.kit.calls
+    assert set(together.kit.calls.values()) == {1}
 
 
 async def test_an_output_that_fails_takes_no_other_with_it(task: Path, served: Any, shared_scorer: Server) -> None:
@@ -127,12 +127,12 @@ async def test_an_output_that_fails_takes_no_other_with_it(task: Path, served: A
         assert outcomes.pop("few/2#1") == "rejected"
         assert outcomes.pop("few/2#3") == "failed"
         assert set(outcomes.values()) <= {"scored", "unparsed"}
-        counts = Counter({key[0][:11]: sum(n for k, n in kit.asked.items() if k[0] == key[0]) for key in kit.asked})
+        counts = Counter({key[0][:11]: sum(n for k, n in kit.calls.items() if k[0] == key[0]) for key in kit.calls})
         assert counts == {"Which is 1?": 6, "Which is 2?": 7, "Which is 3?": 6, "Which is 4?": 6}
         # What failed is asked again, alone, and nothing else.
-        kit.broken, before = {}, kit.asked.copy()
+        kit.broken, before = {}, kit.calls.copy()
         await run(task, server.port, shared_scorer, "run")
-        assert sum((kit.asked - before).values()) == 1
+        assert sum((kit.calls - before).values()) == 1
 
 
 async def test_a_resume_asks_for_the_outputs_that_are_missing(task: Path, served: Any, shared_scorer: Server) -> None:
@@ -149,10 +149,10 @@ async def test_a_resume_asks_for_the_outputs_that_are_missing(task: Path, served
         (folder / "verdicts.jsonl").write_bytes(b"")
         for name in ("results.json", "planned"):
             (folder / name).unlink(missing_ok=True)
-        before, backend.sizes = kit.asked.copy(), []
+        before, backend.sizes = kit.calls.copy(), []
         await run(task, server.port, shared_scorer, "run")
         assert answers(folder) == whole
-        assert sum((kit.asked - before).values()) == len(gone) == 8
+        assert sum((kit.calls - before).values()) == len(gone) == 8
         assert sorted(backend.sizes) == [2, 4]
 
 
@@ -240,8 +240,8 @@ async def test_a_checkpoint_reads_the_prompt_once(
         outputs = [result.output for result in reply.samples]
         assert [bool(output.usage.cached_tokens) for output in outputs] == [False, True, True]
         request.samples = 0
-        for place, output in enumerate(outputs):
-            request.config.seed = 3 + place
+        for number, output in enumerate(outputs):
+            request.config.seed = 3 + number
             alone = await server.send(request)
             assert (alone.parts, alone.finish_reason) == (output.parts, output.finish_reason)
             assert [token.token_id for token in alone.logprobs] == [token.token_id for token in output.logprobs]

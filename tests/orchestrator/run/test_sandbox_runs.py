@@ -56,8 +56,8 @@ def lines_of(run: Path) -> list[dict[str, Any]]:
 
 
 def test_a_model_runs_code_over_three_calls(tmp_path: Path, endpoint: str, sandbox: str) -> None:
-    words = ["eval", "--task", answered(tmp_path, 6), "--endpoint", endpoint, "--tools", sandbox, "--run", "run"]
-    command = [sys.executable, "-m", "orchestrator", *words]
+    arguments = ["eval", "--task", answered(tmp_path, 6), "--endpoint", endpoint, "--tools", sandbox, "--run", "run"]
+    command = [sys.executable, "-m", "orchestrator", *arguments]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "tools: python (native), 24 calls, 18 tool calls, 0 errors" in " ".join(done.stdout.split())
@@ -90,8 +90,8 @@ def test_deepeyesv2_runs_code_of_its_own_text(tmp_path: Path, endpoint: str, san
     shown = [line["tool"]["content"] for line in lines if "tool" in line]
     assert len(shown) == 12
     assert shown[0] == [{"text": "(56, 56)\n"}], "the image as it was sent"
-    asked = [line["request"]["messages"] for line in lines if line["turn"] == "call3"]
-    texts = [part.get("text", "") for part in asked[0][-1]["parts"]]
+    conversations = [line["request"]["messages"] for line in lines if line["turn"] == "call3"]
+    texts = [part.get("text", "") for part in conversations[0][-1]["parts"]]
     assert texts[0] == "Code execution result:\nstdout:\n```\n\n```\n\nstderr:\n```\n\n```\n\nImages:\n"
     assert len(texts) == 2
 

@@ -25,14 +25,14 @@ UNTIL = ("--until", "width<=30")
 
 
 @pytest.fixture(scope="module")
-def stopped(place: Cluster, half: Server, shared_scorer: Server) -> bytes:
+def stopped(shared_cluster: Cluster, half: Server, shared_scorer: Server) -> bytes:
     """The results of an undisturbed run, one request at a time."""
-    said = place.eval("one", [half], shared_scorer, *ROWS, *UNTIL, "--concurrency", "1")
-    assert "toy stopped early after" in " ".join(said.split())
-    return place.results("one")
+    output = shared_cluster.eval("one", [half], shared_scorer, *ROWS, *UNTIL, "--concurrency", "1")
+    assert "toy stopped early after" in " ".join(output.split())
+    return shared_cluster.results("one")
 
 
-def found(results: bytes) -> dict[str, Any]:
+def task_of(results: bytes) -> dict[str, Any]:
     task: dict[str, Any] = json.loads(results)["tasks"]["toy"]
     return task
 
@@ -45,115 +45,119 @@ def sequence_of(results: bytes) -> dict[str, Any]:
     return details
 
 
-def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> None:
-    task = found(stopped)
+def test_what_a_stopped_run_says_of_itself(shared_cluster: Cluster, stopped: bytes) -> None:
+    task = task_of(stopped)
     sequence = sequence_of(stopped)
     assert sequence["stopped"]
     assert 20 < sequence["samples"] < 100
     assert sequence["of_samples"] == 120
     assert 0.28 < sequence["width"] <= 0.3
     assert task["counts"]["planned"] == sequence["samples"]
-    by_name = {(each["name"], bool(each["labels"])): each for each in task["metrics"]}
+    by_name = {(metric["name"], bool(metric["labels"])): metric for metric in task["metrics"]}
     accuracy = by_name["accuracy", False]
     assert accuracy["interval"]["method"] == "confidence sequence"
-    assert not any("minimum_detectable" in name for each in task["metrics"] for name in each["details"])
-    others = [each for each in task["metrics"] if each is not accuracy]
-    assert not any("interval" in each for each in others)
-    run = open_run(place.folder / "one")
+    assert not any("minimum_detectable" in name for metric in task["metrics"] for name in metric["details"])
+    others = [metric for metric in task["metrics"] if metric is not accuracy]
+    assert not any("interval" in metric for metric in others)
+    run = open_run(shared_cluster.folder / "one")
     assert len(run) == sequence["samples"]
-    page = (place.folder / "one" / "report.html").read_text()
+    page = (shared_cluster.folder / "one" / "report.html").read_text()
     assert "stopped early after" in page
     assert "95% confidence sequence" in page
     assert "95% CI" not in page
-    board = leaderboard.make("suite", [leaderboard.Source("model", "", ["toy"], place.folder / "one")])
-    page = render(board, place.folder)
-    words = f"confidence sequence, stopped after {sequence['samples']} of 120 samples"
-    assert words in page
+    board = leaderboard.make("suite", [leaderboard.Source("model", "", ["toy"], shared_cluster.folder / "one")])
+    page = render(board, shared_cluster.folder)
+    sentence = f"confidence sequence, stopped after {sequence['samples']} of 120 samples"
+    assert sentence in page
     assert "Score, 95% interval" in page
     assert "Score, 95% CI" not in page
     assert board.as_json()["tables"][0]["models"][0]["tasks"]["toy"]["interval"] == "confidence sequence"
 
 
 def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
-    place: Cluster, half: Server, shared_scorer: Server, stopped: bytes
+    shared_cluster: Cluster, half: Server, shared_scorer: Server, stopped: bytes
 ) -> None:
-    place.eval("many", [half, half], shared_scorer, *ROWS, *UNTIL)
-    assert place.results("many") == stopped
-    asked = place.answered("many")
+    shared_cluster.eval("many", [half, half], shared_scorer, *ROWS, *UNTIL)
+    assert shared_cluster.results("many") == stopped
+    answered = shared_cluster.answered("many")
     # Calls go on until the verdicts come, which a busy machine brings late.
-    assert sequence_of(stopped)["samples"] <= asked < 120, "it stops before all rows are asked"
-    beyond = orjson.loads((place.folder / "many" / "beyond.json").read_bytes())["keys"]
-    assert asked - len(beyond) == len(open_run(place.folder / "many"))
+    assert sequence_of(stopped)["samples"] <= answered < 120, "it stops before all rows are asked"
+    beyond = orjson.loads((shared_cluster.folder / "many" / "beyond.json").read_bytes())["keys"]
+    assert answered - len(beyond) == len(open_run(shared_cluster.folder / "many"))
 
-    process = place.start(*place.words("killed", [half], shared_scorer, *ROWS, *UNTIL))
-    wait_for(lambda: place.answered("killed") >= 12)
+    process = shared_cluster.start(*shared_cluster.words("killed", [half], shared_scorer, *ROWS, *UNTIL))
+    wait_for(lambda: shared_cluster.answered("killed") >= 12)
     process.kill()
     process.communicate()
-    place.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
-    assert place.results("killed") == stopped
-    before = place.answered("killed")
-    place.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
-    assert (place.answered("killed"), place.results("killed")) == (before, stopped)
-    place.orchestrator("score", "killed", "--scorer", shared_scorer.address)
-    assert place.results("killed") == stopped
+    shared_cluster.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
+    assert shared_cluster.results("killed") == stopped
+    before = shared_cluster.answered("killed")
+    shared_cluster.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
+    assert (shared_cluster.answered("killed"), shared_cluster.results("killed")) == (before, stopped)
+    shared_cluster.orchestrator("score", "killed", "--scorer", shared_scorer.address)
+    assert shared_cluster.results("killed") == stopped
 
-    (place.folder / "killed" / "beyond.json").write_text("[")
-    said = place.orchestrator("report", "killed", code=2)
-    assert "beyond.json is damaged, it has no keys" in said
+    (shared_cluster.folder / "killed" / "beyond.json").write_text("[")
+    output = shared_cluster.orchestrator("report", "killed", code=2)
+    assert "beyond.json is damaged, it has no keys" in output
 
-    said = place.eval("killed", [half], shared_scorer, *ROWS, "--until", "width<=20", code=2)
-    assert 'until is "width<=30" there and "width<=20" here' in said
+    output = shared_cluster.eval("killed", [half], shared_scorer, *ROWS, "--until", "width<=20", code=2)
+    assert 'until is "width<=30" there and "width<=20" here' in output
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Server) -> None:
-    right, silent = place.model("--concurrency", "4"), place.model("--empty", "2")
-    place.eval("full", [silent], shared_scorer, *ROWS)
+def test_a_run_that_is_decided_against_another(shared_cluster: Cluster, shared_scorer: Server) -> None:
+    right, silent = shared_cluster.model("--concurrency", "4"), shared_cluster.model("--empty", "2")
+    shared_cluster.eval("full", [silent], shared_scorer, *ROWS)
     against = (*ROWS, "--until", "decided", "--against", "full")
-    said = " ".join(place.eval("better", [right], shared_scorer, *against).split())
-    assert "points [" in said
-    assert "against full: better" in said
-    sequence = sequence_of(place.results("better"))
+    text = " ".join(shared_cluster.eval("better", [right], shared_scorer, *against).split())
+    assert "points [" in text
+    assert "against full: better" in text
+    sequence = sequence_of(shared_cluster.results("better"))
     assert sequence["samples"] < 60
     assert sequence["difference"]["low"] > 0
     # What both have is paired, and it is said that this is not a plain comparison.
-    both = [read(open_run(place.folder / name)) for name in ("full", "better")]
-    said = " ".join(each.text for each in cautions(*both))
-    assert "better: toy stopped early" in said
-    assert f"{sequence['samples']} items in both, {120 - sequence['samples']} only in full" in said
+    both = [read(open_run(shared_cluster.folder / name)) for name in ("full", "better")]
+    text = " ".join(caution.text for caution in cautions(*both))
+    assert "better: toy stopped early" in text
+    assert f"{sequence['samples']} items in both, {120 - sequence['samples']} only in full" in text
 
-    place.orchestrator("score", "better", "--scorer", shared_scorer.address)
-    assert sequence_of(place.results("better")) == sequence
-    refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", "one", code=2)
+    shared_cluster.orchestrator("score", "better", "--scorer", shared_scorer.address)
+    assert sequence_of(shared_cluster.results("better")) == sequence
+    refused = shared_cluster.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", "one", code=2)
     assert "stopped early after" in refused
-    refused = place.eval(
+    refused = shared_cluster.eval(
         "x", [right], shared_scorer, "--until", "decided", "--against", "full", "--limit", "130", code=2
     )
     assert "no answer to 10 of the 130 items" in refused
-    for name, words in (
+    for name, options in (
         {"repeats": ("--repeats", "2"), "seed": ("--seed", "7"), "shuffle_options": ("--shuffle-options",)}
     ).items():
-        place.eval(name, [silent], shared_scorer, *ROWS, *words)
-        refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", name, code=2)
-        assert f"--against {name}: {name} is {words[-1] if words[1:] else True} there and " in refused
+        shared_cluster.eval(name, [silent], shared_scorer, *ROWS, *options)
+        refused = shared_cluster.eval(
+            "x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", name, code=2
+        )
+        assert f"--against {name}: {name} is {options[-1] if options[1:] else True} there and " in refused
         assert f"give both runs the same --{name.replace('_', '-')}" in refused
 
 
-def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(place: Cluster, shared_scorer: Server) -> None:
-    server = place.model("--weights", "2", "--concurrency", "2", "--delay", "0.05", "--broken", "5")
+def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(
+    shared_cluster: Cluster, shared_scorer: Server
+) -> None:
+    server = shared_cluster.model("--weights", "2", "--concurrency", "2", "--delay", "0.05", "--broken", "5")
     flags = (*ROWS, *UNTIL, "--patience", "0.2")
-    said = place.eval("broken", [server], shared_scorer, *flags, code=3)
-    assert "is failed, and the sequence waits for it" in said
-    assert place.answered("broken") < 80
+    output = shared_cluster.eval("broken", [server], shared_scorer, *flags, code=3)
+    assert "is failed, and the sequence waits for it" in output
+    assert shared_cluster.answered("broken") < 80
     server.mend("--broken", "5")
-    place.eval("broken", [server], shared_scorer, *flags)
-    assert sequence_of(place.results("broken"))["stopped"]
+    shared_cluster.eval("broken", [server], shared_scorer, *flags)
+    assert sequence_of(shared_cluster.results("broken"))["stopped"]
 
 
-def sequences(**given: Any) -> sequential.Sequential:
-    made = part_of(make(RunRequest("marvel", synthetic=True, limit=8, **given)))
-    assert isinstance(made, sequential.Sequential)
-    return made
+def sequences(**options: Any) -> sequential.Sequential:
+    part = part_of(make(RunRequest("marvel", synthetic=True, limit=8, **options)))
+    assert isinstance(part, sequential.Sequential)
+    return part
 
 
 def test_the_order_follows_from_seed_and_keys_and_keeps_groups_and_repeats_together() -> None:
@@ -168,7 +172,7 @@ def test_the_order_follows_from_seed_and_keys_and_keeps_groups_and_repeats_toget
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("options", "why"),
     [
         ({"until": "width<4"}, "--until width<4: write width<=POINTS"),
         ({"until": "width<=0"}, "points are between 0 and 100"),
@@ -179,9 +183,9 @@ def test_the_order_follows_from_seed_and_keys_and_keeps_groups_and_repeats_toget
         ({"until": "decided", "against": "nowhere"}, "nowhere is not a run folder"),
     ],
 )
-def test_what_cannot_be_honest_is_refused_in_a_line(given: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_honest_is_refused_in_a_line(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
-        sequences(**given)
+        sequences(**options)
 
 
 def test_a_task_without_a_mean_is_refused(tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ class Strict(Model):
     system_messages = False
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.questions: list[str] = []
 
     def generate(self, request: Request) -> Output:
         """Answers."""
-        self.asked.append(request.text)
+        self.questions.append(request.text)
         if "tool" in request.text:
             return Output("", model.FINISH_REASON_TOOL_CALLS)
         return Output("A")
@@ -63,20 +63,20 @@ async def outcomes(folder: Path, kit: Strict, served: Any, scorer: Server, syste
     async with served(KitBackend(kit, Metrics())) as server:
         address, run = f"127.0.0.1:{server.port}", folder / "run"
         tasks = [str(folder / f"{name}.yaml") for name in ("one", "two")]
-        given = {"endpoint": address, "scorer": scorer.address, "run": run}
+        options = {"endpoint": address, "scorer": scorer.address, "run": run}
         with pytest.raises(
             ConfigError, match=r"^(two|one and 1 more): the model was never asked, .* change the command"
         ):
-            await asyncio.to_thread(lambda: evaluate(tasks, **given))
+            await asyncio.to_thread(lambda: evaluate(tasks, **options))
     return [(item.outcome, item.verdict.get("reason", "")) for item in sorted(open_run(run), key=lambda item: item.key)]
 
 
 async def test_what_is_beyond_a_stated_limit_is_not_sent(tmp_path: Path, served: Any, shared_scorer: Server) -> None:
     kit = Strict()
-    found = await outcomes(tmp_path, kit, served, shared_scorer)
-    assert [outcome for outcome, _ in found] == ["scored", "rejected", "unparsed", "rejected"]
-    assert [reason for _, reason in found[1:]] == ["image_too_large", "tool_call", "too_many_images"]
-    assert sorted(kit.asked) == ["A tool?", "What?"]
+    results = await outcomes(tmp_path, kit, served, shared_scorer)
+    assert [outcome for outcome, _ in results] == ["scored", "rejected", "unparsed", "rejected"]
+    assert [reason for _, reason in results[1:]] == ["image_too_large", "tool_call", "too_many_images"]
+    assert sorted(kit.questions) == ["A tool?", "What?"]
     manifest = orjson.loads((tmp_path / "run" / "manifest.json").read_bytes())
     assert manifest["model"]["media_limits"]["max_images"] == 1
     assert manifest["model"]["system_messages"] == "SYSTEM_MESSAGES_REFUSED"
@@ -86,9 +86,9 @@ async def test_a_system_message_is_not_sent_to_a_server_that_refuses_it(
     tmp_path: Path, served: Any, shared_scorer: Server
 ) -> None:
     kit = Strict()
-    found = await outcomes(tmp_path, kit, served, shared_scorer, system="system: Be brief.")
-    assert {reason for _, reason in found} == {"no_system_messages"}
-    assert not kit.asked
+    results = await outcomes(tmp_path, kit, served, shared_scorer, system="system: Be brief.")
+    assert {reason for _, reason in results} == {"no_system_messages"}
+    assert not kit.questions
 
 
 async def test_replicas_with_other_processors_are_refused(tmp_path: Path, served: Any, shared_scorer: Server) -> None:
@@ -99,10 +99,10 @@ async def test_replicas_with_other_processors_are_refused(tmp_path: Path, served
             return info
 
     async with served(KitBackend(Strict(), Metrics())) as one, served(Other(Strict(), Metrics())) as other:
-        given = {
+        options = {
             "endpoint": f"127.0.0.1:{one.port},127.0.0.1:{other.port}",
             "scorer": shared_scorer.address,
             "run": tmp_path / "run",
         }
         with pytest.raises(ConfigError, match="processor_sha256 is"):
-            await asyncio.to_thread(lambda: evaluate("marvel", synthetic=True, limit=1, **given))
+            await asyncio.to_thread(lambda: evaluate("marvel", synthetic=True, limit=1, **options))

@@ -58,17 +58,17 @@ class Script(model_grpc.ModelServiceServicer):
 
     async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
         self.requests.append(request)
-        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        turn = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
         script = json.loads(request.messages[0].parts[-1].text.splitlines()[0])
         usage = model.Usage(input_tokens=10, output_tokens=5)
         response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, usage=usage)
         response.served_by.model_revision, response.served_by.boot_id = "1", "b"
-        if said >= len(script):
+        if turn >= len(script):
             response.parts.add(text="The answer is B.")
             self.answered()
         else:
-            name, arguments = script[said]
-            call = model.ToolCall(id=f"call_{said}", name=name, arguments=json.dumps(arguments))
+            name, arguments = script[turn]
+            call = model.ToolCall(id=f"call_{turn}", name=name, arguments=json.dumps(arguments))
             response.parts.add(tool_call=call)
             response.finish_reason = model.FINISH_REASON_TOOL_CALLS
         return response
@@ -101,11 +101,11 @@ def task(folder: Path, *scripts: list[tuple[str, dict[str, object]]]) -> str:
 async def run(task: str, endpoint: str, tools: str | list[str], name: str = "run", **more: Any) -> dict[str, Any]:
     """Runs a task with servers of tools; returns its results."""
     addresses = [tools] if isinstance(tools, str) else tools
-    words = [each if each.isalpha() else f"grpc:{each}" for each in addresses]
+    specs = [address if address.isalpha() else f"grpc:{address}" for address in addresses]
     folder = Path(task).parent / name
-    await asyncio.to_thread(lambda: evaluate(task, endpoint=endpoint, tools=words, run=folder, **more))
-    found: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
-    return found
+    await asyncio.to_thread(lambda: evaluate(task, endpoint=endpoint, tools=specs, run=folder, **more))
+    loaded: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
+    return loaded
 
 
 def results(run: Path) -> list[dict[str, Any]]:
@@ -127,9 +127,9 @@ async def test_calls_are_made_with_their_history_and_are_part_of_the_identity(
     )
     tools = Recorded()
     async with served(tools) as address:
-        found = await run(rows, script[1], ["zoom", address])
-    assert found["tools"]["names"] == ["zoom"]
-    (server,) = found["tools"]["servers"]
+        report = await run(rows, script[1], ["zoom", address])
+    assert report["tools"]["names"] == ["zoom"]
+    (server,) = report["tools"]["servers"]
     assert server == {
         "revision": "1",
         "stateful": True,
@@ -144,9 +144,9 @@ async def test_calls_are_made_with_their_history_and_are_part_of_the_identity(
 
 
 async def test_prompts_have_the_tools_of_servers(tmp_path: Path) -> None:
-    words = ["prompts", "--task", task(tmp_path, [("say", {})]), "--tools", "zoom"]
+    arguments = ["prompts", "--task", task(tmp_path, [("say", {})]), "--tools", "zoom"]
     async with served(Recorded()) as address:
-        done = await asyncio.to_thread(CliRunner().invoke, main, [*words, "--tools", f"grpc:{address}"])
+        done = await asyncio.to_thread(CliRunner().invoke, main, [*arguments, "--tools", f"grpc:{address}"])
     assert done.exit_code == 0, done.output
     request = orjson.loads(done.stdout)["request"]
     assert [tool["name"] for tool in request["tools"]] == ["zoom", "say"]
@@ -155,8 +155,8 @@ async def test_prompts_have_the_tools_of_servers(tmp_path: Path) -> None:
 async def test_a_failing_tool_fails_the_item_and_another_run_makes_its_call_alone(
     tmp_path: Path, script: tuple[Script, str]
 ) -> None:
-    def act(tools: Recorded, words: str) -> None:
-        if "broken" in words:
+    def act(tools: Recorded, arguments: str) -> None:
+        if "broken" in arguments:
             raise OSError("the disk of the tool")
 
     rows = task(tmp_path, [("say", {"n": 1}), ("say", {"broken": 1})], [("say", {"n": 2})])
@@ -167,9 +167,9 @@ async def test_a_failing_tool_fails_the_item_and_another_run_makes_its_call_alon
         assert errors(tmp_path / "run")[-1]["reason"] == "tool_failed"
         assert "server of tools" in errors(tmp_path / "run")[-1]["message"]
         assert tools.calls.count('{"broken": 1}') == 2, "it was made again once"
-        tools.act, tools.calls[:] = lambda tools, words: None, []
-        found = await run(rows, script[1], address)
-    assert found["tools"]["tool_calls"] == 3
+        tools.act, tools.calls[:] = lambda tools, arguments: None, []
+        report = await run(rows, script[1], address)
+    assert report["tools"]["tool_calls"] == 3
     assert tools.calls == ['{"n": 1}', '{"broken": 1}'], "the first for the session alone"
 
 
@@ -230,12 +230,12 @@ async def answering(
 
 
 def listing(**fields: Any) -> pb.ListToolsResponse:
-    given = {"tools": [model.Tool(name="say")], "revision": "1", "stateful": True, "max_concurrency": 4}
-    return pb.ListToolsResponse(**(given | fields))
+    defaults = {"tools": [model.Tool(name="say")], "revision": "1", "stateful": True, "max_concurrency": 4}
+    return pb.ListToolsResponse(**(defaults | fields))
 
 
 @pytest.mark.parametrize(
-    ("response", "words"),
+    ("response", "message"),
     [
         (result(), "holds nothing"),
         (result(*["x"] * 65), "65 parts"),
@@ -247,19 +247,19 @@ def listing(**fields: Any) -> pb.ListToolsResponse:
     ids=["empty", "parts", "text", "facts", "image", "kind"],
 )
 async def test_results_that_break_the_contract_fail_the_item(
-    tmp_path: Path, script: tuple[Script, str], response: pb.CallToolResponse, words: str
+    tmp_path: Path, script: tuple[Script, str], response: pb.CallToolResponse, message: str
 ) -> None:
     async with answering(listing(), lambda _: response) as (server, address):
         with pytest.raises(IncompleteError):
             await run(task(tmp_path, [("say", {})]), script[1], address)
-    (error,) = [each for each in errors(tmp_path / "run") if each]
+    (error,) = [entry for entry in errors(tmp_path / "run") if entry]
     assert error["reason"] == "bad_response"
-    assert words in error["message"]
+    assert message in error["message"]
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "message"),
     [
         ({"tools": []}, "0 tools"),
         ({"tools": [model.Tool(name="say"), model.Tool(name="say")]}, "2 tools, of which 1 have names of their own"),
@@ -271,12 +271,12 @@ async def test_results_that_break_the_contract_fail_the_item(
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
 async def test_listings_that_break_the_contract_are_refused(
-    tmp_path: Path, script: tuple[Script, str], changed: dict[str, Any], words: str
+    tmp_path: Path, script: tuple[Script, str], changed: dict[str, Any], message: str
 ) -> None:
     async with answering(listing(**changed), lambda _: result("a")) as (_, address):
         with pytest.raises(ConfigError, match="breaks the contract") as caught:
             await run(task(tmp_path, [("say", {})]), script[1], address)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
@@ -297,9 +297,9 @@ async def test_images_are_sent_once_where_they_are_held(tmp_path: Path, script: 
         return result("a")
 
     async with answering(listing(max_held_bytes=1 << 20), forget) as (_, address):
-        found = await run(rows, script[1], address, "again")
+        report = await run(rows, script[1], address, "again")
     assert not forgets
-    assert found["tools"]["tool_calls"] == 3
+    assert report["tools"]["tool_calls"] == 3
 
 
 async def test_a_slow_tool_holds_up_no_other_item(tmp_path: Path, script: tuple[Script, str]) -> None:
@@ -312,8 +312,8 @@ async def test_a_slow_tool_holds_up_no_other_item(tmp_path: Path, script: tuple[
         if count == 19:
             others.set()
 
-    def act(tools: Recorded, words: str) -> Output:
-        return Output(("the others are done" if "slow" not in words or others.wait(120) else "nobody is",))
+    def act(tools: Recorded, arguments: str) -> Output:
+        return Output(("the others are done" if "slow" not in arguments or others.wait(120) else "nobody is",))
 
     script[0].answered = answered
     rows = task(tmp_path, [("say", {"slow": 1})], *[[("say", {"n": n})] for n in range(19)])
@@ -325,7 +325,7 @@ async def test_a_slow_tool_holds_up_no_other_item(tmp_path: Path, script: tuple[
 async def test_calls_stay_within_what_the_server_makes_at_a_time(tmp_path: Path, script: tuple[Script, str]) -> None:
     lock, now, most, both = threading.Lock(), 0, 0, threading.Barrier(2)
 
-    def act(tools: Recorded, words: str) -> None:
+    def act(tools: Recorded, arguments: str) -> None:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
@@ -342,10 +342,10 @@ async def test_calls_stay_within_what_the_server_makes_at_a_time(tmp_path: Path,
 async def test_a_session_that_cannot_be_had_again_fails_the_item(tmp_path: Path, script: tuple[Script, str]) -> None:
     rows, calls = task(tmp_path, [("say", {"n": 1}), ("say", {"n": 2})]), 0
 
-    def act(tools: Recorded, words: str) -> Output:
+    def act(tools: Recorded, arguments: str) -> Output:
         nonlocal calls
         calls += 1
-        if "2" in words:
+        if "2" in arguments:
             raise OSError  # ends the session
         return Output((f"call {calls}",))
 
@@ -361,9 +361,9 @@ async def test_servers_that_are_not_there_or_something_else(tmp_path: Path, scri
         await run(rows, script[1], "127.0.0.1:9", patience=0.1)
     with pytest.raises(ConfigError, match=r"does not speak lyncean\.tool\.v1\.ToolService"):
         await run(rows, script[1], script[1])
-    for words, wrong in (("grpc:", "is empty"), ("grpc:here", "is not host:port"), ("grpc:a:b@c:1", "names a user")):
+    for spec, wrong in (("grpc:", "is empty"), ("grpc:here", "is not host:port"), ("grpc:a:b@c:1", "names a user")):
         with pytest.raises(ConfigError, match=wrong) as caught:
-            evaluate(rows, endpoint=script[1], tools=words, run=tmp_path / "run")
+            evaluate(rows, endpoint=script[1], tools=spec, run=tmp_path / "run")
         assert "b@" not in str(caught.value)
     async with served(Recorded()) as one, served(Recorded()) as other:
         with pytest.raises(ConfigError, match="two tools are named 'say'"):

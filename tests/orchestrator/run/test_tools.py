@@ -39,7 +39,7 @@ class Native(model_grpc.ModelServiceServicer):
         self.requests: list[model.GenerateRequest] = []
         self.images = model.TOOL_IMAGES_IN_RESULT
         self.context = 0
-        self.said = ""
+        self.fixed_answer = ""
         self.shown: Sequence[tuple[int, int]] = ()
         self.look: Callable[[], None] = lambda: None
 
@@ -70,24 +70,24 @@ class Native(model_grpc.ModelServiceServicer):
         return response
 
     def _answer(self, request: model.GenerateRequest) -> model.GenerateResponse:
-        if self.said:
+        if self.fixed_answer:
             response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
-            response.parts.add(text=self.said)
+            response.parts.add(text=self.fixed_answer)
             images = sum(part.HasField("image") for message in request.messages for part in message.parts)
             response.usage.images.extend(model.ImageUsage(width=w, height=h) for w, h in self.shown[:images])
             return response
         question = request.messages[0].parts[-1].text.splitlines()[0]
-        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
-        zoom = model.ToolCall(id=f"call_{said}", name="zoom", arguments='{"box": [0, 0, 500, 500], "image": 1}')
+        turn = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        zoom = model.ToolCall(id=f"call_{turn}", name="zoom", arguments='{"box": [0, 0, 500, 500], "image": 1}')
         calls: Sequence[model.ToolCall] = ()
         match question:
-            case "twice" | "withheld" if said < 2:
+            case "twice" | "withheld" if turn < 2:
                 calls = [zoom]
             case "stubborn":
                 calls = [zoom]
-            case "parallel" if not said:
+            case "parallel" if not turn:
                 calls = [zoom, model.ToolCall(id="other", name="zoom", arguments="not JSON")]
-            case "unknown" if not said:
+            case "unknown" if not turn:
                 calls = [model.ToolCall(id="a", name="shell", arguments="{}")]
             case "withheld":
                 return model.GenerateResponse(finish_reason=model.FINISH_REASON_CONTENT_FILTER)
@@ -140,20 +140,20 @@ async def native() -> AsyncIterator[tuple[Native, str]]:
 
 
 async def run(task: Path, endpoint: str, name: str, **more: Any) -> dict[str, Any]:
-    given = {"endpoint": endpoint, "run": task.parent / name, "max_unparsed": 1, "tools": "zoom", **more}
-    await asyncio.to_thread(lambda: evaluate(str(task), **given))
-    found: dict[str, Any] = orjson.loads((task.parent / name / "results.json").read_bytes())
-    return found
+    options = {"endpoint": endpoint, "run": task.parent / name, "max_unparsed": 1, "tools": "zoom", **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **options))
+    results: dict[str, Any] = orjson.loads((task.parent / name / "results.json").read_bytes())
+    return results
 
 
 def lines(run: Path, file: str = "responses.jsonl") -> dict[str, dict[str, Any]]:
-    found = map(orjson.loads, (run / file).read_bytes().splitlines())
-    return {line["key"]: line for line in found}
+    parsed = map(orjson.loads, (run / file).read_bytes().splitlines())
+    return {line["key"]: line for line in parsed}
 
 
 async def test_a_model_calls_tools_and_each_call_has_a_line(task: Path, native: tuple[Native, str]) -> None:
     servicer, endpoint = native
-    found = await run(task, endpoint, "run")
+    results = await run(task, endpoint, "run")
     logged, verdicts = lines(task.parent / "run"), lines(task.parent / "run", "verdicts.jsonl")
     outcomes = {
         ROWS[int(key.rpartition("/")[2])]: (line["outcome"], line.get("reason")) for key, line in verdicts.items()
@@ -166,17 +166,19 @@ async def test_a_model_calls_tools_and_each_call_has_a_line(task: Path, native: 
         "native tool": ("unparsed", "tool_call"),
     }
     calls, tools = 3 + 12 + 2 + 2 + 1 + 3 + 1 + 1, 2 + 11 + 2 + 1 + 2
-    assert found["tools"] == {
+    assert results["tools"] == {
         "names": ["zoom"], "protocol": "native", "max_calls": 12,
         "calls": calls, "tool_calls": tools, "tool_errors": 2,
     }  # fmt: skip
-    assert len(servicer.requests) == calls == found["usage"]["requests"]
+    assert len(servicer.requests) == calls == results["usage"]["requests"]
 
     second = logged["looks/0:call2"]["request"]
     assert [message["role"] for message in second["messages"]] == ["ROLE_ASSISTANT", "ROLE_TOOL"]
     assert (second["messages"][0]["reasoning"], second["messages"][0]["opaque"]) == ("I look.", "c2lnbmVk")
     sent = next(
-        each for each in servicer.requests if len(each.messages) == 5 and each.messages[0].parts[-1].text[:5] == "twice"
+        request
+        for request in servicer.requests
+        if len(request.messages) == 5 and request.messages[0].parts[-1].text[:5] == "twice"
     )
     assert [message.role for message in sent.messages] == [2, 3, 4, 3, 4]
     assert sent.messages[1].opaque == b"signed"
@@ -195,19 +197,19 @@ async def test_a_model_calls_tools_and_each_call_has_a_line(task: Path, native: 
     assert not servicer.requests
     scored = await asyncio.to_thread(CliRunner().invoke, main, ["score", str(task.parent / "run")])
     assert scored.exit_code == 0, scored.output
-    assert orjson.loads((task.parent / "run" / "results.json").read_bytes()) == found
+    assert orjson.loads((task.parent / "run" / "results.json").read_bytes()) == results
 
 
 async def test_bounds_are_said(task: Path, native: tuple[Native, str]) -> None:
-    found = await run(task, native[1], "run", max_calls=2, limit=2)
-    assert found["tools"]["calls"] == 4
+    results = await run(task, native[1], "run", max_calls=2, limit=2)
+    assert results["tools"]["calls"] == 4
     details = [line["detail"] for line in lines(task.parent / "run", "verdicts.jsonl").values()]
     assert details == ["the trajectory met its limit of 2 calls before the model answered"] * 2
     with pytest.raises(ManifestError, match=r"tools"):
         await run(task, native[1], "run", max_calls=3, limit=2)
     # Its first answer has as many tokens.
-    found = await run(task, native[1], "short", max_answer_tokens=1, limit=2)
-    assert (found["tools"]["calls"], found["tools"]["max_answer_tokens"]) == (2, 1)
+    results = await run(task, native[1], "short", max_answer_tokens=1, limit=2)
+    assert (results["tools"]["calls"], results["tools"]["max_answer_tokens"]) == (2, 1)
     details = [line["detail"] for line in lines(task.parent / "short", "verdicts.jsonl").values()]
     assert details == ["the trajectory met its limit of 1 output tokens before the model answered"] * 2
 
@@ -219,17 +221,17 @@ async def test_boxes_in_pixels_of_another_size_than_was_shown_are_counted(
     task: Path, native: tuple[Native, str]
 ) -> None:
     servicer, endpoint = native
-    servicer.said = ZOOM
-    given = {"limit": 1, "protocol": "deepeyes", "max_calls": 3}
+    servicer.fixed_answer = ZOOM
+    options = {"limit": 1, "protocol": "deepeyes", "max_calls": 3}
     for name, shown in {"small": (32, 24), "rounded": (66, 48), "silent": ()}.items():
         servicer.shown = [shown, (56, 56), (56, 56)] if shown else []
-        await run(task, endpoint, name, **given)
-    found = {name: orjson.loads(results_of(task.parent / name)) for name in ("small", "rounded", "silent")}
-    (note,) = found["small"]["notes"]
+        await run(task, endpoint, name, **options)
+    results = {name: orjson.loads(results_of(task.parent / name)) for name in ("small", "rounded", "silent")}
+    (note,) = results["small"]["notes"]
     assert note["details"] == {"other_size": 2, "tool_calls": 2}
     assert note["sentence"].startswith("2 of 2 tool calls have a box in pixels of an image that the server showed")
-    assert "notes" not in found["rounded"]
-    assert "notes" not in found["silent"]
+    assert "notes" not in results["rounded"]
+    assert "notes" not in results["silent"]
 
 
 def results_of(run: Path) -> bytes:
@@ -253,7 +255,7 @@ async def test_a_trajectory_beyond_the_context_ends_as_its_protocol_says(
     # A process that ended before it wrote the item's own line does not ask again.
     for name in ("responses.jsonl", "verdicts.jsonl"):
         file = task.parent / "run" / name
-        kept = [each for each in file.read_bytes().splitlines(True) if b":call" in each[:40]]
+        kept = [entry for entry in file.read_bytes().splitlines(True) if b":call" in entry[:40]]
         file.write_bytes(b"".join(kept))
     before = results_of(task.parent / "run")
     (task.parent / "run" / "results.json").unlink()
@@ -262,7 +264,7 @@ async def test_a_trajectory_beyond_the_context_ends_as_its_protocol_says(
     assert len(servicer.requests) == 6
 
     servicer.context = 2
-    servicer.said = (
+    servicer.fixed_answer = (
         '<tool_call>{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [0, 0, 30, 30]}}</tool_call> It is B.'
     )
     await run(task, endpoint, "judged", limit=1, protocol="deepeyes")
@@ -295,8 +297,8 @@ async def test_what_a_tool_gave_back_is_on_the_disk_before_the_next_call(
 
 async def test_seeds_are_of_the_call_and_blind_hides_from_tools_too(task: Path, native: tuple[Native, str]) -> None:
     servicer, endpoint = native
-    given = {"limit": 1, "repeats": 2, "generation": "temperature=1", "blind": True}
-    await run(task, endpoint, "run", **given)
+    options = {"limit": 1, "repeats": 2, "generation": "temperature=1", "blind": True}
+    await run(task, endpoint, "run", **options)
     seeds = {
         key: line["request"]["config"]["seed"]
         for key, line in lines(task.parent / "run").items()
@@ -305,15 +307,15 @@ async def test_seeds_are_of_the_call_and_blind_hides_from_tools_too(task: Path, 
     assert len(set(seeds.values())) == 6
     assert int(seeds["looks/0#1:call1"]) == int(seeds["looks/0:call1"]) + 1
     assert int(seeds["looks/0#1:call3"]) == int(seeds["looks/0:call3"]) + 1
-    assert sorted(each.samples for each in servicer.requests) == [0, 0, 0, 0, 2]  # the first call alone
+    assert sorted(sent.samples for sent in servicer.requests) == [0, 0, 0, 0, 2]  # the first call alone
     for request in servicer.requests:
         for message in request.messages:
             for part in message.parts:
-                for each in (part, *part.tool_result.content):
-                    if each.image.data:
-                        with Image.open(io.BytesIO(each.image.data)) as image:
+                for piece in (part, *part.tool_result.content):
+                    if piece.image.data:
+                        with Image.open(io.BytesIO(piece.image.data)) as image:
                             assert image.convert("RGB").getextrema() == ((128, 128),) * 3
-    again = await run(task, endpoint, "again", **given, concurrency=1)
+    again = await run(task, endpoint, "again", **options, concurrency=1)
     assert again == orjson.loads((task.parent / "run" / "results.json").read_bytes())
 
 
@@ -331,9 +333,9 @@ async def test_the_commands_of_the_page(
 ) -> None:
     """Those of docs/tools.md, on synthetic rows."""
     monkeypatch.chdir(tmp_path)
-    found = [line for line in commands(ROOT / "docs" / "tools.md") if not line.startswith("docker ")]
-    assert len(found) == 6
-    (serving,) = (line for line in found if line.startswith("tool-server "))
+    typed = [line for line in commands(ROOT / "docs" / "tools.md") if not line.startswith("docker ")]
+    assert len(typed) == 6
+    (serving,) = (line for line in typed if line.startswith("tool-server "))
     example = (ROOT / "examples" / "counter_tools.py").read_text()
     assert f"```python\n{example}```" in (ROOT / "docs" / "tools.md").read_text()
     assert len(example.splitlines()) <= 20
@@ -341,7 +343,7 @@ async def test_the_commands_of_the_page(
     tools = Server(tmp_path / "tools", [sys.executable, "-m", *serving.replace("-", "_", 1).split()]).start()
     addresses = {"127.0.0.1:50051": native[1], "127.0.0.1:50053": tools.address}
     try:
-        for line in found:
+        for line in typed:
             if line != serving:
                 await asyncio.to_thread(
                     type_in, reduce(lambda text, pair: text.replace(*pair), addresses.items(), line)
@@ -351,9 +353,9 @@ async def test_the_commands_of_the_page(
 
 
 def type_in(line: str) -> None:
-    words = line.split()[1:]
-    words += ["--synthetic", "--limit", "2", "--max-unparsed", "1"] if words[0] == "eval" else []
-    done = CliRunner().invoke(main, words)
+    arguments = line.split()[1:]
+    arguments += ["--synthetic", "--limit", "2", "--max-unparsed", "1"] if arguments[0] == "eval" else []
+    done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
 
 
@@ -375,14 +377,14 @@ def test_contradictions_are_refused(task: Path) -> None:
         "--answer constrained is not for": {"tools": "zoom", "answer": "constrained"},
         "--method likelihood is not for": {"tools": "zoom", "method": "likelihood"},
     }
-    for words, given in wrong.items():
-        with pytest.raises(ConfigError, match=words):
-            make(RunRequest(str(task), **given))
+    for message, options in wrong.items():
+        with pytest.raises(ConfigError, match=message):
+            make(RunRequest(str(task), **options))
 
 
 def test_a_dry_run_says_how_many_calls(task: Path) -> None:
-    given = ["--task", str(task), "--tools", "zoom", "--protocol", "deepeyes"]
-    shown = CliRunner().invoke(main, ["eval", *given, "--dry-run"])
+    options = ["--task", str(task), "--tools", "zoom", "--protocol", "deepeyes"]
+    shown = CliRunner().invoke(main, ["eval", *options, "--dry-run"])
     assert "8 to 88 calls for 8 scored items" in shown.output
-    prompts = CliRunner().invoke(main, ["prompts", *given, "--limit", "1"])
+    prompts = CliRunner().invoke(main, ["prompts", *options, "--limit", "1"])
     assert "image_zoom_in_tool" in prompts.output

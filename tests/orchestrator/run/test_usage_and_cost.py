@@ -29,15 +29,15 @@ models:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+    instance = Cluster(tmp_path)
     (tmp_path / "prices.yaml").write_text(TABLE)
-    yield made
-    made.close()
+    yield instance
+    instance.close()
 
 
 def results_of(cluster: Cluster, run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((cluster.folder / run / "results.json").read_bytes())
-    return found
+    loaded: dict[str, Any] = json.loads((cluster.folder / run / "results.json").read_bytes())
+    return loaded
 
 
 def test_money_is_for_parts_of_the_tokens() -> None:
@@ -53,11 +53,11 @@ def test_money_is_for_parts_of_the_tokens() -> None:
 
 def test_results_have_tokens_and_seconds_and_with_prices_their_cost(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model()
-    words = ("--task", "toy_two", "--limit", "5")
-    shown = cluster.eval("run", [server], shared_scorer, *words, "--prices", "prices.yaml")
+    options = ("--task", "toy_two", "--limit", "5")
+    shown = cluster.eval("run", [server], shared_scorer, *options, "--prices", "prices.yaml")
     lines = cluster.lines("run")
     used = [line["response"]["usage"] for line in lines]
-    read, written = (sum(each.get(name, 0) for each in used) for name in ("input_tokens", "output_tokens"))
+    read, written = (sum(counts.get(name, 0) for counts in used) for name in ("input_tokens", "output_tokens"))
     usage = results_of(cluster, "run")["usage"]
     assert (usage["requests"], usage["input_tokens"], usage["output_tokens"]) == (len(lines), read, written)
     taken = json.loads((cluster.folder / "run" / "manifest.json").read_text())["seconds"]
@@ -70,7 +70,7 @@ def test_results_have_tokens_and_seconds_and_with_prices_their_cost(cluster: Clu
     line = f"EUR for {read:,} tokens in and {written:,} out, without judges"
     assert line in " ".join(shown.split())
     assert line in (cluster.folder / "run" / "report.html").read_text()
-    cluster.eval("plain", [server], shared_scorer, *words)
+    cluster.eval("plain", [server], shared_scorer, *options)
     plain = results_of(cluster, "plain")["usage"]
     assert plain["input_tokens"] == read
     assert "cost" not in plain
@@ -82,24 +82,24 @@ def test_results_have_tokens_and_seconds_and_with_prices_their_cost(cluster: Clu
 
 def test_a_budget_of_money_stops_a_run_and_more_of_it_resumes(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--concurrency", "2")
-    words = ("--prices", "prices.yaml")
-    cluster.eval("whole", [server], shared_scorer, *words)
+    options = ("--prices", "prices.yaml")
+    cluster.eval("whole", [server], shared_scorer, *options)
     cost = results_of(cluster, "whole")["usage"]["cost"]
     answered = []
     for _ in range(2):
-        error = cluster.eval("run", [server], shared_scorer, *words, "--max-cost", str(cost / 2), code=3)
+        error = cluster.eval("run", [server], shared_scorer, *options, "--max-cost", str(cost / 2), code=3)
         assert f"the budget of {cost / 2:,g} EUR is spent" in error
         assert "run the command again with more to resume" in error
         answered.append(cluster.answered("run"))
     assert 0 < answered[0] == answered[1] < 40
-    cluster.eval("run", [server], shared_scorer, *words, "--max-cost", str(10 * cost))
+    cluster.eval("run", [server], shared_scorer, *options, "--max-cost", str(10 * cost))
     assert cluster.results("run") == cluster.results("whole")
     assert results_of(cluster, "run")["usage"]["cost"] == pytest.approx(cost)
     assert len({line["key"] for line in cluster.lines("run")}) == len(cluster.lines("run")) == 40
 
 
 @pytest.mark.parametrize(
-    ("table", "words", "says"),
+    ("table", "options", "says"),
     [
         ("", ("--max-cost", "1"), "--max-cost bounds money, and no price is known: give --prices FILE"),
         (TABLE, ("--prices", "none.yaml"), "none.yaml cannot be read"),
@@ -112,11 +112,11 @@ def test_a_budget_of_money_stops_a_run_and_more_of_it_resumes(cluster: Cluster, 
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_used_is_refused_before_anything_is_asked(
-    tmp_path: Path, table: str, words: tuple[str, ...], says: str
+    tmp_path: Path, table: str, options: tuple[str, ...], says: str
 ) -> None:
     (tmp_path / "prices.yaml").write_text(table)
     command = ("eval", "--task", "vstar_bench", "--synthetic", "--endpoint", "127.0.0.1:9", "--run", "run")
-    error = orchestrator(*command, *words, folder=tmp_path, code=2)
+    error = orchestrator(*command, *options, folder=tmp_path, code=2)
     assert says in error
     assert "\x1b" not in error
     assert not (tmp_path / "run").exists()
@@ -135,16 +135,16 @@ def test_a_model_without_a_price_is_refused_with_the_place(cluster: Cluster, sha
 def test_what_was_asked_twice_was_paid_twice(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     usage = {"input_tokens": 10, "cached_tokens": 4, "output_tokens": 8, "reasoning_tokens": 6}
-    said = {"parts": [{"text": "1"}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE", "usage": usage}
+    response = {"parts": [{"text": "1"}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE", "usage": usage}
     for _ in range(2):
-        writer.item("marvel/1", response=said, score=1.0, seconds=0.5)
+        writer.item("marvel/1", response=response, score=1.0, seconds=0.5)
     error = {"code": "INTERNAL", "reason": "broken", "message": "it broke"}
     writer.item("marvel/2", outcome="failed", error=error)
     run = writer.close()
-    found = summary(of_log(run), {"input": 1e6, "cached": 0, "output": 1e6, "currency": "USD", "model": "*"})
-    assert found["requests"] == 2
-    assert (found["cost"], seconds(of_log(run))["seconds"]["all"]) == (2 * (6 + 8), 1.0)
-    assert {name: found[name] for name in usage} == {name: 2 * value for name, value in usage.items()}
+    total = summary(of_log(run), {"input": 1e6, "cached": 0, "output": 1e6, "currency": "USD", "model": "*"})
+    assert total["requests"] == 2
+    assert (total["cost"], seconds(of_log(run))["seconds"]["all"]) == (2 * (6 + 8), 1.0)
+    assert {name: total[name] for name in usage} == {name: 2 * value for name, value in usage.items()}
     results = orjson.loads((run / "results.json").read_bytes())
-    (run / "results.json").write_bytes(orjson.dumps({**results, "usage": found}))
+    (run / "results.json").write_bytes(orjson.dumps({**results, "usage": total}))
     assert "cost: 28.00 USD for 20 tokens in (8 cached) and 16 out (12 reasoning)" in str(load(run))

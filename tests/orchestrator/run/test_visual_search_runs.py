@@ -84,19 +84,19 @@ def sequential_length(box: Sequence[float]) -> int:
     level = guided_length(box)
     column = (box[0] + box[2] / 2) / (WIDTH / 2 ** (level - 1))
     row = (box[1] + box[3] / 2) / (HEIGHT / 2 ** (level - 1))
-    place, before = 0, 0
+    index, before = 0, 0
     for depth in range(level - 1):
         bit = level - 2 - depth
-        place = 4 * place + 2 * (int(row) >> bit & 1) + (int(column) >> bit & 1)
+        index = 4 * index + 2 * (int(row) >> bit & 1) + (int(column) >> bit & 1)
         before += 4**depth
-    return before + place + 1
+    return before + index + 1
 
 
 class Asker(model_grpc.ModelServiceServicer):
     """Misses the objects that a question names, then finds the first option likeliest."""
 
     def __init__(self) -> None:
-        self.asked: list[model.GenerateRequest] = []
+        self.generated: list[model.GenerateRequest] = []
         self.scored: list[model.LikelihoodRequest] = []
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
@@ -108,7 +108,7 @@ class Asker(model_grpc.ModelServiceServicer):
         return model.GetModelInfoResponse(**about, capabilities=claims)
 
     async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
-        self.asked.append(request)
+        self.generated.append(request)
         names = [word.strip("?.") for word in request.messages[0].parts[-1].text.split()]
         missing = [name for name in names if name in ("ball", "flag", "umbrella", "kite", "car", "mailbox")]
         response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
@@ -143,18 +143,20 @@ def rows() -> list[Any]:
 
 
 async def run(folder: Path, endpoint: str, tools: str, **more: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"method": "likelihood", "synthetic": True, "limit": ROWS, **more}
-    words = {"endpoint": endpoint, "tools": [f"grpc:{tools}"], "run": folder}
-    await asyncio.to_thread(lambda: evaluate("vstar_search", **words, **given))
-    found: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
-    return found
+    options: dict[str, Any] = {"method": "likelihood", "synthetic": True, "limit": ROWS, **more}
+    addresses = {"endpoint": endpoint, "tools": [f"grpc:{tools}"], "run": folder}
+    await asyncio.to_thread(lambda: evaluate("vstar_search", **addresses, **options))
+    results: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
+    return results
 
 
 def metric(results: dict[str, Any], name: str) -> float | None:
-    (found,) = [
-        each for each in results["tasks"]["vstar_search"]["metrics"] if each["name"] == name and not each.get("labels")
+    (entry,) = [
+        candidate
+        for candidate in results["tasks"]["vstar_search"]["metrics"]
+        if candidate["name"] == name and not candidate.get("labels")
     ]
-    return found.get("value")
+    return entry.get("value")
 
 
 @pytest.mark.parametrize(
@@ -164,26 +166,26 @@ async def test_lengths_of_scenes_whose_truth_is_known(
     cued: bool, length: Any, tmp_path: Path, asker: tuple[Asker, str], rows: list[Any]
 ) -> None:
     async with served(TrueSearch(rows, Settings(), cued=cued)) as tools:
-        found = await run(tmp_path / "run", asker[1], tools)
+        results = await run(tmp_path / "run", asker[1], tools)
     lengths = [length(box) for row in rows for box in row["boxes"]]
     assert len(set(lengths)) > 1
-    assert metric(found, "search length") == pytest.approx(sum(lengths) / len(lengths))
-    assert metric(found, "targets found") == 1
-    assert metric(found, "iou") == pytest.approx(1, abs=0.001)
-    assert found["tools"]["tool_calls"] == len(lengths)
+    assert metric(results, "search length") == pytest.approx(sum(lengths) / len(lengths))
+    assert metric(results, "targets found") == 1
+    assert metric(results, "iou") == pytest.approx(1, abs=0.001)
+    assert results["tools"]["tool_calls"] == len(lengths)
 
 
 async def test_a_wrong_detector_finds_nothing(tmp_path: Path, asker: tuple[Asker, str]) -> None:
     async with served(WrongSearch()) as tools:
-        found = await run(tmp_path / "run", asker[1], tools)
-    assert (metric(found, "targets found"), metric(found, "iou"), metric(found, "search length")) == (0, 0, None)
+        results = await run(tmp_path / "run", asker[1], tools)
+    assert (metric(results, "targets found"), metric(results, "iou"), metric(results, "search length")) == (0, 0, None)
 
 
 async def test_requests_of_a_question(tmp_path: Path, asker: tuple[Asker, str], rows: list[Any]) -> None:
     async with served(TrueSearch(rows, Settings())) as tools:
-        found = await run(tmp_path / "run", asker[1], tools)
-    assert len(asker[0].asked) == len(asker[0].scored) == ROWS
-    assert all(len(request.messages) == 1 for request in (*asker[0].asked, *asker[0].scored))
+        results = await run(tmp_path / "run", asker[1], tools)
+    assert len(asker[0].generated) == len(asker[0].scored) == ROWS
+    assert all(len(request.messages) == 1 for request in (*asker[0].generated, *asker[0].scored))
     for request in asker[0].scored:
         parts = request.messages[0].parts
         kinds = [part.WhichOneof("kind") for part in parts]
@@ -191,14 +193,14 @@ async def test_requests_of_a_question(tmp_path: Path, asker: tuple[Asker, str], 
         assert parts[1].text.startswith(FOCUS)
         assert kinds.count("image") in (2, 3)
         assert len(request.continuations) in (2, 4)
-    assert found["tasks"]["vstar_search"]["counts"]["scored"] == ROWS
+    assert results["tasks"]["vstar_search"]["counts"]["scored"] == ROWS
     lines = [orjson.loads(line) for line in (tmp_path / "run" / "responses.jsonl").read_bytes().splitlines()]
     whole = [line for line in lines if "-" not in line["key"] and ":" not in line["key"]]
     assert {line["method"] for line in whole} == {"likelihood"}
     before = (tmp_path / "run" / "results.json").read_bytes()
     async with served(TrueSearch(rows, Settings())) as tools:
         await run(tmp_path / "run", asker[1], tools)
-    assert len(asker[0].asked) == ROWS
+    assert len(asker[0].generated) == ROWS
     assert (tmp_path / "run" / "results.json").read_bytes() == before
 
 
@@ -213,17 +215,17 @@ async def test_a_run_goes_on_behind_any_line(tmp_path: Path, asker: tuple[Asker,
             shutil.copy(tmp_path / "whole" / "manifest.json", cut)
             shutil.copytree(tmp_path / "whole" / "images", cut / "images")
             (cut / "responses.jsonl").write_bytes(b"".join(lines[:kept]))
-            asker[0].asked.clear()
+            asker[0].generated.clear()
             await run(cut, asker[1], tools, limit=2)
             assert (cut / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
-            assert len(asker[0].asked) == 2 - methods[:kept].count("generate")
+            assert len(asker[0].generated) == 2 - methods[:kept].count("generate")
 
 
 async def test_by_letters_and_by_annotated_targets(tmp_path: Path, asker: tuple[Asker, str], rows: list[Any]) -> None:
     async with served(TrueSearch(rows, Settings())) as tools:
         settings = {"objects": "targets"}
-        found = await run(tmp_path / "run", asker[1], tools, method="generate", settings=settings)
-    assert (metric(found, "targets found"), len(asker[0].asked), asker[0].scored) == (1, 2 * ROWS, [])
+        results = await run(tmp_path / "run", asker[1], tools, method="generate", settings=settings)
+    assert (metric(results, "targets found"), len(asker[0].generated), asker[0].scored) == (1, 2 * ROWS, [])
 
 
 async def test_grey_images_are_searched_in_a_blind_run(

@@ -50,9 +50,9 @@ def judged(folder: Path, keys: int = 3) -> None:
 
 def settled(folder: Path) -> list[Outcome | None]:
     log = RunLog(folder)
-    found = [log.entry(f"toy/{number}").settled for number in range(3)]
+    outcomes = [log.entry(f"toy/{number}").settled for number in range(3)]
     log.close()
-    return found
+    return outcomes
 
 
 def test_a_verdict_does_not_stand_for_another_answer(tmp_path: Path) -> None:
@@ -87,24 +87,24 @@ def test_a_resume_scores_answers_that_were_asked_again(
 ) -> None:
     """The folder of a run that lost answers, asked again, and was killed before their verdicts."""
     server = cluster.model()
-    words = cluster.words("run", [server], shared_scorer, "--limit", "120")
-    cluster.orchestrator(*words)
+    arguments = cluster.words("run", [server], shared_scorer, "--limit", "120")
+    cluster.orchestrator(*arguments)
     folder, whole = cluster.folder / "run", cluster.results("run")
     file = folder / "responses.jsonl"
     wrong = []
-    for each in cluster.lines("run")[:40]:
-        each["response"]["parts"] = [{"text": "nothing of that kind"}]
-        del each["crc32"]
-        wrong.append(sealed(orjson.dumps(each)))
+    for entry in cluster.lines("run")[:40]:
+        entry["response"]["parts"] = [{"text": "nothing of that kind"}]
+        del entry["crc32"]
+        wrong.append(sealed(orjson.dumps(entry)))
     file.write_bytes(b"\n".join([*wrong, *file.read_bytes().splitlines()[40:]]) + b"\n")
     (folder / "results.json").unlink()
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     assert cluster.results("run") != whole
-    checks = {each["key"]: each["crc32"] for each in cluster.lines("run")}
-    last = {each["key"]: each["answer"] for each in cluster.lines("run", "verdicts.jsonl")}
+    checks = {entry["key"]: entry["crc32"] for entry in cluster.lines("run")}
+    last = {entry["key"]: entry["answer"] for entry in cluster.lines("run", "verdicts.jsonl")}
     assert last == checks
     cluster.orchestrator("score", "run")
-    last = {each["key"]: each["answer"] for each in cluster.lines("run", "verdicts.jsonl")}
+    last = {entry["key"]: entry["answer"] for entry in cluster.lines("run", "verdicts.jsonl")}
     assert last == checks
 
 
@@ -122,8 +122,8 @@ class SlowDisk:
         responses, verdicts = (self.folder / name for name in ("responses.jsonl", "verdicts.jsonl"))
         if os.fstat(fd).st_ino == verdicts.stat().st_ino:
             safe = responses.read_bytes()[: self.safe.get(responses.stat().st_ino, 0)]
-            answers = {json.loads(each)["key"] for each in safe.splitlines()}
-            self.orphans += sum(json.loads(each)["key"] not in answers for each in bytes(data).splitlines())
+            answers = {json.loads(entry)["key"] for entry in safe.splitlines()}
+            self.orphans += sum(json.loads(entry)["key"] not in answers for entry in bytes(data).splitlines())
             self.looks += 1
         return written
 
@@ -153,7 +153,7 @@ def test_lines_that_a_thread_writes_are_not_written_again_by_who_closes(
     log.close()
     go_on.set()
     thread.join()
-    keys = [json.loads(each)["key"] for each in (tmp_path / "verdicts.jsonl").read_bytes().splitlines()]
+    keys = [json.loads(text)["key"] for text in (tmp_path / "verdicts.jsonl").read_bytes().splitlines()]
     assert keys == ["toy/0", "toy/1", "toy/2"]
 
 

@@ -1,4 +1,4 @@
-"""The run folder's images: what is stored is what is read, whatever became of the file."""
+"""The run folder's images: the stored bytes are read, also where the file was damaged or removed."""
 
 from __future__ import annotations
 

@@ -47,11 +47,11 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
     run = Run(folder, {}, {}, "run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanning, "_READ", 100)
-        found = list(run)
-    assert {item.key for item in found} == logs["r"].keys() | logs["v"].keys()
-    assert len(run) == len(found)
-    assert [plain(item.key) for item in found] == sorted(plain(item.key) for item in found)
-    for item in [*found, *run.read(item.key for item in found)]:
+        items = list(run)
+    assert {item.key for item in items} == logs["r"].keys() | logs["v"].keys()
+    assert len(run) == len(items)
+    assert [plain(item.key) for item in items] == sorted(plain(item.key) for item in items)
+    for item in [*items, *run.read(item.key for item in items)]:
         assert item.response.get("number") == logs["r"].get(item.key)
         assert item.verdict.get("number") == logs["v"].get(item.key)
     assert [item.verdict for item in run.read(["not there"])] == [{}]
@@ -78,9 +78,9 @@ def test_of_lines_that_both_logs_have_only_offsets_are_kept(tmp_path: Path, monk
     monkeypatch.setattr(
         index._Columns, "add", lambda self, keys, *rest: (taken.append(len(keys)), add(self, keys, *rest))
     )
-    made = index.Index(tmp_path, natural=True)
-    assert (sum(taken), len(made)) == (300, 300)
-    assert made.verdicts.tolist() == [4 * len(b"".join(lines)) + offset for offset in made.responses]
+    built = index.Index(tmp_path, natural=True)
+    assert (sum(taken), len(built)) == (300, 300)
+    assert built.verdicts.tolist() == [4 * len(b"".join(lines)) + offset for offset in built.responses]
 
 
 @pytest.mark.parametrize("head", ['"k/1"', '"k\\u002f1"', '"k/\\"1"', '"k/é"'])
@@ -89,9 +89,9 @@ def test_of_lines_that_both_logs_have_only_offsets_are_kept(tmp_path: Path, monk
 )
 def test_a_head_is_the_same_however_its_line_begins(head: str, rest: str) -> None:
     line = sealed(f'{{"key":{head}{rest}}}'.encode())
-    found = decode(line, Head)
+    decoded = decode(line, Head)
     plain_line = orjson.loads(line)
-    assert (found.key, found.outcome) == (plain_line["key"], plain_line.get("outcome"))
+    assert (decoded.key, decoded.outcome) == (plain_line["key"], plain_line.get("outcome"))
 
 
 @pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", sealed(b"{}") + b"\n", b"\xff\n"])

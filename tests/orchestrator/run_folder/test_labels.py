@@ -1,4 +1,4 @@
-"""labels.jsonl: what is said is on the disk, whoever else writes and whatever ends the writer."""
+"""labels.jsonl: acknowledged labels are on the disk, also with two writers and after a kill."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ for number in range(40):
 
 
 def line(key: str, by: str = "ann", mark: str = "scored", score: float | None = None, seed: int = 0) -> LabelLine:
-    found = LabelLine(key=key, by=by, mark=mark, seed=seed, given="2026-01-31T09:00:00Z")  # type: ignore[arg-type]
+    label = LabelLine(key=key, by=by, mark=mark, seed=seed, given="2026-01-31T09:00:00Z")  # type: ignore[arg-type]
     if score is not None:
-        found.score = score
-    return found
+        label.score = score
+    return label
 
 
 def test_the_last_word_of_each_person_counts(tmp_path: Path) -> None:
     assert labels.read(tmp_path) == (None, {})
-    for each in (
+    for label in (
         line("t/1", score=1.0), line("t/1", score=0.0), line("t/2", mark="unclear"), line("t/3", score=0.5),
         line("t/3", mark="undone"), line("t/1", by="bob", score=1.0),
     ):  # fmt: skip
-        labels.append(tmp_path, each)
-    seed, found = labels.read(tmp_path)
+        labels.append(tmp_path, label)
+    seed, marks = labels.read(tmp_path)
     assert seed == 0
-    assert {name: sorted(mine) for name, mine in found.items()} == {"ann": ["t/1", "t/2"], "bob": ["t/1"]}
-    assert labels.scores(found) == {"t/1": [0.0, 1.0]}
+    assert {name: sorted(mine) for name, mine in marks.items()} == {"ann": ["t/1", "t/2"], "bob": ["t/1"]}
+    assert labels.scores(marks) == {"t/1": [0.0, 1.0]}
 
 
 def test_two_processes_write_in_turn(tmp_path: Path) -> None:
     both = [subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), name]) for name in ("ann", "bob")]
-    assert [each.wait() for each in both] == [0, 0]
+    assert [process.wait() for process in both] == [0, 0]
     assert {name: len(mine) for name, mine in labels.read(tmp_path)[1].items()} == {"ann": 40, "bob": 40}
 
 
@@ -86,7 +86,7 @@ def test_kinds_of_error_are_shares_of_the_wrong_answers(tmp_path: Path) -> None:
     say(run, ["marvel/3"], 0.0, kind="reasoning")
     say(run, ["marvel/2"], 0.0, "bob", kind="reasoning")  # two people: a half each
     say(run, ["marvel/4"], 1.0)
-    (found,) = labels.error_kinds(open_run(run))
-    assert (found.task, found.answers, found.shares) == ("marvel", 4, {"perception": 0.625, "reasoning": 0.375})
-    assert found.rows[0] == ("perception", "62.5", "[21.9, 90.8]")
+    (kinds,) = labels.error_kinds(open_run(run))
+    assert (kinds.task, kinds.answers, kinds.shares) == ("marvel", 4, {"perception": 0.625, "reasoning": 0.375})
+    assert kinds.rows[0] == ("perception", "62.5", "[21.9, 90.8]")
     assert labels.error_kinds(open_run(judged_run(tmp_path / "none", items=3))) == []

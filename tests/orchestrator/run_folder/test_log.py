@@ -183,10 +183,10 @@ def test_scan_reads_what_was_written(entries: list[tuple[str, Outcome | None]]) 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
         path.write_bytes(b"".join(sealed(line(key, outcome)) + b"\n" for key, outcome in entries))
-        found = list(scan(path, Head))
+        heads = list(scan(path, Head))
         data = path.read_bytes()
-    assert [(head.key, head.outcome) for _, head in found] == entries
-    assert all(orjson.loads(data[offset:].split(b"\n")[0])["key"] == head.key for offset, head in found)
+    assert [(head.key, head.outcome) for _, head in heads] == entries
+    assert all(orjson.loads(data[offset:].split(b"\n")[0])["key"] == head.key for offset, head in heads)
 
 
 @settings(max_examples=30)

@@ -16,37 +16,37 @@ from orchestrator.run_folder import manifest
 from orchestrator.run_folder.reader import open_run
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
-    monkeypatch.setattr(sys, "argv", ["orchestrator", *words])
-    made = manifest.make(
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["orchestrator", *arguments])
+    fields = manifest.make(
         {}, info=model.GetModelInfoResponse(), stages={}, replicas=[], rules=scorer.ListRulesResponse(), metrics={},
         shard=None, code={},
     )  # fmt: skip
-    found: str = orjson.loads(orjson.dumps(made))["command"]
-    return found
+    text: str = orjson.loads(orjson.dumps(fields))["command"]
+    return text
 
 
 def test_no_password_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = (
+    arguments = (
         "eval",
         "--judge",
         "openai:m@http://u:p@ss@h/v1",
         "--judge-cache",
         "postgresql:///j?user=u&password=SECRET",
     )
-    assert command(monkeypatch, *words) == (
+    assert command(monkeypatch, *arguments) == (
         "orchestrator eval --judge openai:m@http://***@h/v1 --judge-cache postgresql:///j?user=u&password=***"
     )
 
 
 @pytest.mark.parametrize("read", [manifest.read, open_run])
 def test_an_identity_that_was_changed_is_no_runs(read: Callable[[Path], object], tmp_path: Path) -> None:
-    made = manifest.make(
+    fields = manifest.make(
         {"seed": 1, "tasks": ["t"]}, info=model.GetModelInfoResponse(), stages={}, replicas=[],
         rules=scorer.ListRulesResponse(), metrics={}, shard=None, code={},
     )  # fmt: skip
     file = tmp_path / "manifest.json"
-    manifest.write(file, made)
+    manifest.write(file, fields)
     read(tmp_path)
     file.write_bytes(file.read_bytes().replace(b'"seed": 1', b'"seed": 3'))
     with pytest.raises(UserError, match=r"manifest.json was changed: its identity has another hash"):

@@ -1,4 +1,4 @@
-"""Notes of a run: made from the fields of a run of before, and printed whatever their kind is."""
+"""Notes of a run: made from the fields of earlier versions, and printed for unknown kinds too."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_note_of_an_unknown_kind_is_printed_everywhere(tmp_path: Path) -> None
     path = changed(marvel_run(tmp_path / "one", puzzles=8), notes=[note, {"kind": "x", "sentence": "it rained"}])
     other = marvel_run(tmp_path / "two", puzzles=8, seed=1)
     run = open_run(path)
-    assert [each.kind for each in run.notes] == ["every other", "x"]
+    assert [parsed.kind for parsed in run.notes] == ["every other", "x"]
     assert notes.read(run.results)[0].value == 0.5
 
     console = Console(record=True, width=120, file=io.StringIO())
@@ -120,7 +120,7 @@ def test_a_note_of_an_unknown_kind_is_printed_everywhere(tmp_path: Path) -> None
     for text in shown:
         assert note["sentence"] in text
         assert "it rained" in text
-    [caution] = [each for each in cautions(read(run), read(open_run(other))) if each.what == "parity"]
+    [caution] = [candidate for candidate in cautions(read(run), read(open_run(other))) if candidate.what == "parity"]
     assert caution.text == "one: marvel asked every other sample; odd samples are compared"
     assert "one: marvel asked every other sample" in explain(path, other).notes
     board = leaderboard.make("suite", [leaderboard.Source("model", "", ["marvel"], path)])

@@ -1,4 +1,4 @@
-"""`.planned`: what it lets a resume pass over is exactly what the log has settled, whatever became of the file."""
+"""`.planned`: a resume passes over exactly the settled rows of the log, also with a stale or damaged file."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Folder:
     """A run folder and what one process after another plans in it."""
 
     def __init__(self, path: Path) -> None:
-        made = plan()
-        rows = list(made.tasks[0].source)
-        source = replace(made.tasks[0].source, iterate=lambda: iter(rows))
-        self.path, self.plan = path, replace(made, tasks=(replace(made.tasks[0], source=source),))
+        whole = plan()
+        rows = list(whole.tasks[0].source)
+        source = replace(whole.tasks[0].source, iterate=lambda: iter(rows))
+        self.path, self.plan = path, replace(whole, tasks=(replace(whole.tasks[0], source=source),))
 
     def resume(self, name: bytes = NAME, shard: tuple[int, int] | None = None) -> tuple[list[Sample], Accounting]:
         """Returns the samples that are built, and what was counted of those that are not."""
@@ -174,22 +174,22 @@ def test_a_shard_passes_over_its_own(tmp_path: Path) -> None:
 
 
 def test_the_name_follows_identity_and_code(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    made = plan()
-    name = made.name_of_samples({"seed": 0})
+    first = plan()
+    name = first.name_of_samples({"seed": 0})
     assert name == plan().name_of_samples({"seed": 0})
-    assert name != made.name_of_samples({"seed": 1})
+    assert name != first.name_of_samples({"seed": 1})
     monkeypatch.setattr(run_plan, "code_hash", lambda benchmark, synthetic, more: "other")
-    assert name != made.name_of_samples({"seed": 0})
+    assert name != first.name_of_samples({"seed": 0})
 
 
 def test_a_resume_counts_what_it_passes_over(cluster: Cluster, shared_scorer: Server) -> None:
-    words = ("--limit", "150", "--task", "toy", "--task", "toy_two")
-    cluster.eval("whole", [cluster.model()], shared_scorer, *words)
+    options = ("--limit", "150", "--task", "toy", "--task", "toy_two")
+    cluster.eval("whole", [cluster.model()], shared_scorer, *options)
     once = cluster.calls()
-    cluster.eval("run", [cluster.model()], shared_scorer, *words, "--max-tokens-total", "2200", code=3)
-    asked = cluster.answered()
-    assert STRIDE < asked < 450
-    cluster.eval("run", [cluster.model()], shared_scorer, *words)
+    cluster.eval("run", [cluster.model()], shared_scorer, *options, "--max-tokens-total", "2200", code=3)
+    answered = cluster.answered()
+    assert STRIDE < answered < 450
+    cluster.eval("run", [cluster.model()], shared_scorer, *options)
     assert cluster.results("run") == cluster.results("whole")
     assert cluster.answered() == 450
     assert cluster.calls() == Counter({call: 2 * times for call, times in once.items()})

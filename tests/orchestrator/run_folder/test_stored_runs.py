@@ -121,23 +121,23 @@ def test_unequal_repeats_are_compared_by_the_means_of_the_results(
     done = CliRunner().invoke(main, ["compare", *UNEQUAL.split("--"), "--json"], catch_exceptions=False)
     (pair,) = json.loads(done.stdout)["comparisons"]
     (metric,) = pair["pairs"]
-    own = json.loads((untouched / "vstar_repeats" / "results.json").read_text())["tasks"]["vstar_bench"]["metrics"][0]
-    assert metric["first"] == pytest.approx(own["value"] / 100)
+    row = json.loads((untouched / "vstar_repeats" / "results.json").read_text())["tasks"]["vstar_bench"]["metrics"][0]
+    assert metric["first"] == pytest.approx(row["value"] / 100)
     assert (metric["items"], metric["second"]) == (15, 11 / 15)
     assert "vstar_bench: 15 questions in both, 0 only in vstar_repeats, 25 only in vstar_noisy" in pair["warnings"]
 
 
-def _without_later(found: Any) -> Any:
+def _without_later(data: Any) -> Any:
     """Leaves out what results have had since: detectable changes, reading, cuts, chance, reasons.
 
     Two metrics have had an interval since.
     """
-    if isinstance(found, dict):
+    if isinstance(data, dict):
         later = ("minimum_detectable", "standard_error", "reading", "cut", "doubts", "chance", "no_interval")
-        if found.get("metric") in ("multi_round", "reform_instability"):
+        if data.get("metric") in ("multi_round", "reform_instability"):
             later += ("interval",)
-        return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
-    return [_without_later(each) for each in found] if isinstance(found, list) else found
+        return {name: _without_later(value) for name, value in data.items() if not name.startswith(later)}
+    return [_without_later(element) for element in data] if isinstance(data, list) else data
 
 
 def _with_interval_of_few(before: Any, after: Any) -> Any:

@@ -27,16 +27,16 @@ def test_forty_thousand_lines_are_counted_in_little_memory(tmp_path: Path, monke
     answers_of(tmp_path)  # what is imported at first use does not count
     tracemalloc.start()
     try:
-        found = answers_of(tmp_path)
+        counted = answers_of(tmp_path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.requests, found.output_tokens) == (number, 3 * number)
+    assert (counted.requests, counted.output_tokens) == (number, 3 * number)
     assert peak < 2 * number
 
 
 def test_of_an_answer_that_was_given_again_the_last_counts(tmp_path: Path) -> None:
     lines = [LINE % 1, LINE % 2, LINE.replace(b":3}", b":50}") % 1]
     (tmp_path / RESPONSES).write_bytes(b"".join(sealed(line) + b"\n" for line in lines))
-    found = answers_of(tmp_path)
-    assert (found.requests, found.output_tokens) == (2, 53)
+    counted = answers_of(tmp_path)
+    assert (counted.requests, counted.output_tokens) == (2, 53)

@@ -38,8 +38,8 @@ def checkpoint(folder: Path, name: str, *, age: float = PAST, **files: bytes) ->
 
 def aged(path: Path, age: float) -> None:
     then = time.time() - age
-    for each in (*path.iterdir(), path):
-        os.utime(each, (then, then))
+    for entry in (*path.iterdir(), path):
+        os.utime(entry, (then, then))
 
 
 def test_whole_weights_are_complete_and_cut_ones_are_not(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_they_stand_by_step_and_what_is_none_is_left_out(tmp_path: Path) -> None
         checkpoint(tmp_path, name)
     (tmp_path / "step_7").write_text("a file")
     waiting = checkpoint(tmp_path, "step_2000", age=0)
-    found, left = find(str(tmp_path / "*"))
-    assert [(one.name, one.step) for one in found] == [("step_30", 30), ("step_200", 200), ("step_1000", 1000)]
+    checkpoints, left = find(str(tmp_path / "*"))
+    assert [(one.name, one.step) for one in checkpoints] == [("step_30", 30), ("step_200", 200), ("step_1000", 1000)]
     assert left == [waiting]
     assert find(str(tmp_path / "none_*")) == ([], [])
 
@@ -116,8 +116,8 @@ def test_the_step_is_the_last_number_of_the_last_name_that_has_one(path: str, kn
 def test_a_step_may_stand_above_the_folder_where_the_pattern_says_so(tmp_path: Path) -> None:
     path = checkpoint(tmp_path, "run3/global_step_20/actor/huggingface")
     assert step_of(path) is None
-    found, _ = find(str(tmp_path / "run3/global_step_*/actor/huggingface"))
-    assert [(one.name, one.step, one.path) for one in found] == [("global_step_20", 20, path)]
+    checkpoints, _ = find(str(tmp_path / "run3/global_step_*/actor/huggingface"))
+    assert [(one.name, one.step, one.path) for one in checkpoints] == [("global_step_20", 20, path)]
 
 
 def test_what_cannot_be_ordered_is_refused(tmp_path: Path) -> None:

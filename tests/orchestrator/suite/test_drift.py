@@ -22,10 +22,10 @@ gate: {{baseline: previous, conditions: [no_fall]}}
 
 @pytest.fixture
 def cluster(tmp_path: Path, shared_scorer: Server) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+    instance = Cluster(tmp_path)
     (tmp_path / "night.yaml").write_text(SUITE.format(scorer=shared_scorer.address))
-    yield made
-    made.close()
+    yield instance
+    instance.close()
 
 
 def drift(cluster: Cluster, *servers: Server, code: int = 0) -> str:
@@ -34,8 +34,8 @@ def drift(cluster: Cluster, *servers: Server, code: int = 0) -> str:
 
 
 def measured(cluster: Cluster) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((cluster.folder / "runs/night/drift.json").read_text())
-    return found
+    report: dict[str, Any] = json.loads((cluster.folder / "runs/night/drift.json").read_text())
+    return report
 
 
 def test_a_server_that_answers_alike_has_no_noise(cluster: Cluster) -> None:
@@ -56,8 +56,8 @@ def test_a_replica_that_answers_otherwise_is_noise(cluster: Cluster) -> None:
     output = drift(cluster, cluster.model(), cluster.model("--empty", "2"))
     (first, second) = re.findall(r"alone and replica: ([\d.]+)% other answers, ([\d.]+)% other scores", output)[0]
     assert float(first) >= float(second) > 0
-    found = measured(cluster)
-    assert found["noise"] >= max(abs(way["difference"]) for way in found["ways"]) > 0
+    report = measured(cluster)
+    assert report["noise"] >= max(abs(way["difference"]) for way in report["ways"]) > 0
 
 
 def test_other_weights_are_no_replica(cluster: Cluster) -> None:
@@ -73,10 +73,10 @@ def test_a_gain_up_to_the_noise_is_noise() -> None:
 
 
 def test_mistakes_are_named(cluster: Cluster) -> None:
-    for words, message in (
+    for arguments, message in (
         (["--drift", "night.yaml"], "--drift: give --endpoint H:P"),
         (["--run", "x", "a:1"], "--run is the folder of --drift"),
         (["--drift", "night.yaml", "--junit", "x", "a:1"], "--junit is of the contract's checks"),
         (["--drift", "none.yaml", "a:1"], "none.yaml cannot be read"),
     ):
-        assert message in cluster.orchestrator("check", *words, code=2)
+        assert message in cluster.orchestrator("check", *arguments, code=2)

@@ -16,12 +16,12 @@ def test_checkpoints_stand_by_step_and_fixed_models_apart(tmp_path: Path) -> Non
             name = f"step_{step}"
             cells.append(RecordedCell(f"{name}-{task}", name, "", [task], step=step, checkpoint=f"/ckpt/{name}"))
     Record("night", "previous", "no_regression", cells).save(tmp_path)
-    found = checkpoints(records.read(tmp_path))
-    assert [(one.name, one.step, one.path) for one in found] == [
+    ordered = checkpoints(records.read(tmp_path))
+    assert [(one.name, one.step, one.path) for one in ordered] == [
         ("step_100", 100, "/ckpt/step_100"),
         ("step_300", 300, "/ckpt/step_300"),
     ]
-    assert [cell.name for cell in found[1].cells] == ["step_300-toy", "step_300-marvel"]
+    assert [cell.name for cell in ordered[1].cells] == ["step_300-toy", "step_300-marvel"]
 
 
 def test_a_record_from_before_series_is_read(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ PAGE = ROOT / "docs" / "suites.md"
 
 
 def example() -> str:
-    (found,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return str(found)
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(text)
 
 
 def test_the_example_runs_as_written(
@@ -38,10 +38,10 @@ def test_the_example_runs_as_written(
     (tmp_path / "night.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     typed = [line.partition("#")[0].split() for line in commands(PAGE) if line.startswith("orchestrator eval")]
-    typed = [words for words in typed if "--checkpoints" not in words]  # test_watch.py types these
+    typed = [arguments for arguments in typed if "--checkpoints" not in arguments]  # test_watch.py types these
     assert len(typed) == 2
-    for words in typed:
-        done = CliRunner().invoke(main, words[1:])
+    for arguments in typed:
+        done = CliRunner().invoke(main, arguments[1:])
         # The gate may fail: it is about chance.
         assert done.exit_code in (0, 4, 5), done.output
     board = json.loads((tmp_path / "runs/night/leaderboard.json").read_text())
@@ -50,6 +50,6 @@ def test_the_example_runs_as_written(
         assert [row["model"] for row in table["models"] if row["mean_of_tasks"] is None] == []
         assert {cell["state"] for row in table["models"] for cell in row["tasks"].values()} == {"complete"}
     for line in commands(PAGE):
-        words = line.partition("#")[0].split()
-        if words[1] in ("report", "compare"):
-            assert CliRunner().invoke(main, words[1:]).exit_code == 0, line
+        arguments = line.partition("#")[0].split()
+        if arguments[1] in ("report", "compare"):
+            assert CliRunner().invoke(main, arguments[1:]).exit_code == 0, line

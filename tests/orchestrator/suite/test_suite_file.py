@@ -30,8 +30,8 @@ gate:
 """
 
 
-def evaluate(file: Path, *words: str) -> Result:
-    return CliRunner().invoke(main, ["eval", "--suite", str(file), *words])
+def evaluate(file: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["eval", "--suite", str(file), *options])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_every_cell_is_in_the_dry_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "120")
     result = evaluate(file, "--dry-run")
     assert result.exit_code == 0, result.output
-    rows = {words[0]: words[1:] for line in result.output.splitlines() if (words := line.split())}
+    rows = {columns[0]: columns[1:] for line in result.output.splitlines() if (columns := line.split())}
     names = [f"{model}-{task}-{kind}" for model in ("first", "second") for task in ("vstar_bench", "marvel")
              for kind in ("plain", "blind")]  # fmt: skip
     assert [name for name in rows if "-" in name] == names
@@ -107,16 +107,16 @@ def test_data_and_task_files_lie_beside_the_suite(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("options", "says"),
     [
         (("--limit", "3"), "--limit beside --suite: write it into the file"),
         (("--task", "marvel"), "--task beside --suite: write it into the file"),
         (("--run", "ftp://bucket/night"), "give a folder or a URL of s3://"),
     ],
 )
-def test_options_of_a_run_stand_in_the_file(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+def test_options_of_a_run_stand_in_the_file(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
     (tmp_path / "night.yaml").write_text(SUITE)
-    result = evaluate(tmp_path / "night.yaml", *words)
+    result = evaluate(tmp_path / "night.yaml", *options)
     assert (result.exit_code, says in result.output) == (2, True), result.output
     missing = CliRunner().invoke(main, ["eval"])
     assert (missing.exit_code, "Missing option '--task'" in missing.output) == (2, True)
@@ -135,18 +135,18 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=50)
-@given(place=st.sampled_from(PLACES), value=VALUES)
-def test_whatever_stands_in_a_suite_is_read_or_refused(place: tuple[str, ...], value: object) -> None:
+@given(path=st.sampled_from(PLACES), value=VALUES)
+def test_whatever_stands_in_a_suite_is_read_or_refused(path: tuple[str, ...], value: object) -> None:
     values = yaml.safe_load(SUITE)
     holder = values
-    for key in place[:-1]:
+    for key in path[:-1]:
         holder = holder[key] = holder[key] or {}
-    holder[place[-1]] = value
+    holder[path[-1]] = value
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "night.yaml"
         file.write_text(yaml.safe_dump(values), encoding="utf-8")
-        said = refusal(file)
-        assert said is None or (said.startswith(str(file)) and "\n" not in said)
+        message = refusal(file)
+        assert message is None or (message.startswith(str(file)) and "\n" not in message)
 
 
 def refusal(file: Path) -> str | None:

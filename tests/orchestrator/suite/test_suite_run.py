@@ -55,8 +55,8 @@ class Night:
         text = f'options: {{scorer: "{self.scorer.address}", seed: 1{options}}}\n{gate}'
         (self.folder / "night.yaml").write_text(f"models:\n{models or both}tasks:\n" + "\n".join([*lines, text]))
 
-    def run(self, *words: str, code: int = 0) -> str:
-        return self.cluster.orchestrator("eval", "--suite", "night.yaml", *words, code=code)
+    def run(self, *options: str, code: int = 0) -> str:
+        return self.cluster.orchestrator("eval", "--suite", "night.yaml", *options, code=code)
 
     def board(self) -> dict[str, dict[str, Any]]:
         """Entries of leaderboard.json by run folder."""
@@ -72,9 +72,9 @@ class Night:
 
 @pytest.fixture
 def night(tmp_path: Path, shared_scorer: Server) -> Iterator[Night]:
-    made = Night(tmp_path, shared_scorer)
-    yield made
-    made.cluster.close()
+    instance = Night(tmp_path, shared_scorer)
+    yield instance
+    instance.cluster.close()
 
 
 GATE = "gate: {baseline: good, conditions: ['change.low>=-2%', 'toy/acc>=0.1']}"
@@ -88,15 +88,15 @@ def test_from_a_dead_endpoint_to_one_leaderboard(night: Night) -> None:
     output = night.run(code=3)
     assert "3 of 9 cells are not complete; run the same command again to resume" in output
     assert "gate  late is not complete: it is not judged" in output
-    found = night.board()
+    board = night.board()
     names = [f"{model}-{task}" for model in ("good", "late", "empty") for task in TASKS]
-    assert found.keys() == set(names)
-    assert {name: found[name]["state"] for name in names} == {
+    assert board.keys() == set(names)
+    assert {name: board[name]["state"] for name in names} == {
         name: "incomplete" if name.startswith("late") else "complete" for name in names
     }
-    assert "value" not in found["late-toy"]
-    assert "no model server answers at 127.0.0.1:1" in found["late-toy"]["error"]
-    assert found["late-toy_two"]["error"].startswith("not tried: ")
+    assert "value" not in board["late-toy"]
+    assert "no model server answers at 127.0.0.1:1" in board["late-toy"]["error"]
+    assert board["late-toy_two"]["error"].startswith("not tried: ")
     page = html.unescape((night.folder / "runs/night/leaderboard.html").read_text())
     assert "6 of 9 cells are complete" in page
     assert "is model-server running there" in page
@@ -120,17 +120,17 @@ def test_from_a_dead_endpoint_to_one_leaderboard(night: Night) -> None:
     assert "Traceback" not in output
     assert "good-toy: failed: " in output
     assert "empty-toy: 6 of 12 items are unparsed, --max-unparsed allows 20.0%" in output
-    found = night.board()
-    assert (found["good-toy"]["state"], found["good-colours"]["state"]) == ("failed", "complete")
-    assert found["empty-toy"]["value"] is not None, "its numbers stand: every item has an outcome"
+    board = night.board()
+    assert (board["good-toy"]["state"], board["good-colours"]["state"]) == ("failed", "complete")
+    assert board["empty-toy"]["value"] is not None, "its numbers stand: every item has an outcome"
     assert "empty-toy: 6 of 12 items are unparsed" in (night.folder / "runs/night/leaderboard.html").read_text()
     assert night.calls() == calls
 
 
 def _check_leaderboard(night: Night, names: list[str], output: str) -> None:
     """Makes sure that page, JSON, CSV, Markdown and terminal have the runs' own numbers."""
-    found = night.board()
-    for name, cell in found.items():
+    board = night.board()
+    for name, cell in board.items():
         run = night.folder / "runs" / "night" / name
         (task,) = json.loads((run / "results.json").read_text())["tasks"].values()
         metric = task["metrics"][0]
@@ -140,25 +140,25 @@ def _check_leaderboard(night: Night, names: list[str], output: str) -> None:
         assert cell["low"] == metric["interval"]["low"] / share
         assert (run / "report.html").is_file()
     for task in TASKS:
-        good, empty = found[f"good-{task}"], found[f"empty-{task}"]
+        good, empty = board[f"good-{task}"], board[f"empty-{task}"]
         assert (good["rank"], empty["rank"]) == (1, 2)
         assert "to_best" not in good
         assert empty["to_best"] == pytest.approx(empty["value"] - good["value"])
     page = html.unescape((night.folder / "runs/night/leaderboard.html").read_text())
     assert "script-src 'none'" in page
-    assert all(f'href="{name}/report.html"' in page for name in found)
-    mean = sum(found[f"good-{task}"]["value"] for task in TASKS) / 3
+    assert all(f'href="{name}/report.html"' in page for name in board)
+    mean = sum(board[f"good-{task}"]["value"] for task in TASKS) / 3
     assert f">{100 * mean:.1f}<" in page
     assert re.search(rf"good +.* {100 * mean:.1f}", output), "the terminal has the same mean"
     rows = {row["run"]: row for row in csv.DictReader((night.folder / "runs/night/leaderboard.csv").open())}
-    assert {name: float(row["value"]) for name, row in rows.items()} == {name: found[name]["value"] for name in names}
+    assert {name: float(row["value"]) for name, row in rows.items()} == {name: board[name]["value"] for name in names}
     assert "| good |" in (night.folder / "runs/night/leaderboard.md").read_text()
 
 
 def test_killed_in_the_middle_and_resumed(night: Night) -> None:
     night.write("toy toy_two")
     night.run("--run", "whole")
-    asked = night.calls()
+    calls = night.calls()
     night.write("toy toy_two", options=", max_requests_per_second: 8")
     process = night.cluster.start("eval", "--suite", "night.yaml")
     wait_for(lambda: night.cluster.answered("runs/night/good-toy_two") >= 4)
@@ -169,7 +169,7 @@ def test_killed_in_the_middle_and_resumed(night: Night) -> None:
     output = night.run()
     assert output.count("complete already") == 1
     # A call in flight when it was killed may be asked twice; no answer that was logged is.
-    assert 2 * asked <= night.calls() <= 2 * asked + 4
+    assert 2 * calls <= night.calls() <= 2 * calls + 4
     for name in night.board():
         folders = [night.folder / run / name for run in ("runs/night", "whole")]
         for read in (results_of, _verdicts):
@@ -195,10 +195,10 @@ def test_another_model_behind_an_address_is_not_put_beside_the_first(night: Nigh
     night.write("toy toy_two", models=f'  good: {{endpoint: "{night.good.address}"}}\n')
     output = night.run(code=2)
     assert "1 of 2 cells failed" in output
-    found = night.board()
-    assert (found["good-toy"]["state"], found["good-toy_two"]["state"]) == ("failed", "complete")
+    board = night.board()
+    assert (board["good-toy"]["state"], board["good-toy_two"]["state"]) == ("failed", "complete")
     assert (
-        "its answers are of toy-model 1, and good is toy-model 2 now: remove the folder" in found["good-toy"]["error"]
+        "its answers are of toy-model 1, and good is toy-model 2 now: remove the folder" in board["good-toy"]["error"]
     )
     assert "holds the run of another command" in night.run(code=2)
 

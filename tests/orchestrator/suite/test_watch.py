@@ -351,8 +351,8 @@ def test_a_bucket_that_is_away_for_a_while_does_not_end_the_watcher(
     server.start()
     server.environment(monkeypatch)
     cluster = Cluster(training.folder)
-    words = ["eval", "--suite", "night.yaml", "--checkpoints", f"s3://{BUCKET}/ckpt/step_*"]
-    process = cluster.start(*words)
+    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", f"s3://{BUCKET}/ckpt/step_*"]
+    process = cluster.start(*arguments)
     assert process.stdout is not None
     try:
         assert "waiting for checkpoints" in process.stdout.readline()
@@ -363,7 +363,7 @@ def test_a_bucket_that_is_away_for_a_while_does_not_end_the_watcher(
         assert "step_3 is not complete yet" in process.stdout.readline()
         night = training.folder / "night.yaml"
         night.write_text(night.read_text() + "models: {gone: {endpoint: '127.0.0.1:1', patience: 1}}\n")
-        impatient = cluster.start(*words, "--run", "impatient")
+        impatient = cluster.start(*arguments, "--run", "impatient")
         assert impatient.stdout is not None
         while "waiting for checkpoints" not in (line := impatient.stdout.readline()):
             assert line, impatient.communicate()
@@ -380,13 +380,13 @@ def test_a_checkpoint_that_is_written_anew_while_it_is_fetched_is_fetched_anew(t
     for name in ("config.json", "STABLE"):
         store.put(name, b"A")
     checkpoints = RemoteCheckpoints(f"{base}/ckpt/step_*")
-    ((found,), _) = checkpoints.find()
+    ((checkpoint,), _) = checkpoints.find()
     store.put("config.json", b"B")
     with pytest.raises(RemoteError, match="was written anew while it was fetched"):
-        checkpoints.fetch(found)
-    ((found,), _) = checkpoints.find()
-    checkpoints.fetch(found)
-    assert (found.path / "config.json").read_bytes() == b"B"
+        checkpoints.fetch(checkpoint)
+    ((checkpoint,), _) = checkpoints.find()
+    checkpoints.fetch(checkpoint)
+    assert (checkpoint.path / "config.json").read_bytes() == b"B"
 
 
 def test_a_cell_that_was_not_uploaded_yet_stays_in_the_record(training: Training, base: str) -> None:

@@ -54,16 +54,16 @@ def uploaded(url: str) -> list[str]:
     return [json.loads(line)["key"] for line in b"".join(parts).splitlines()]
 
 
-def orchestrator(*words: str, code: int = 0) -> str:
+def orchestrator(*arguments: str, code: int = 0) -> str:
     """Runs a command in this process and returns what it prints."""
-    done = CliRunner().invoke(main, words)
+    done = CliRunner().invoke(main, arguments)
     assert done.exit_code == code, done.output
     return done.output
 
 
 def local(cluster: Cluster) -> Path:
-    (found,) = [path for path in (cluster.folder / "runs").iterdir() if "superseded" not in path.name]
-    return found
+    (folder,) = [path for path in (cluster.folder / "runs").iterdir() if "superseded" not in path.name]
+    return folder
 
 
 def hold(server: Server, calls: int) -> None:
@@ -87,9 +87,9 @@ def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: 
     (cluster.folder / "runs").rename(cluster.folder / "the other machine")
     again = cluster.model()
     orchestrator(*cluster.words(url, [again], shared_scorer))
-    asked = (again.folder / "calls").read_text().split()
-    assert len(asked) == len(set(asked)) == 40 - len(before)
-    assert not {f"toy/{number}" for number in asked} & set(before)
+    calls = (again.folder / "calls").read_text().split()
+    assert len(calls) == len(set(calls)) == 40 - len(before)
+    assert not {f"toy/{number}" for number in calls} & set(before)
     assert objects(url)["results.json"] == cluster.results("whole")
     assert results_of(local(cluster)) == cluster.results("whole")
     images = {path.name for path in (cluster.folder / "whole" / "images").iterdir()}

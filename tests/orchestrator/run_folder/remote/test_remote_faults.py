@@ -30,8 +30,8 @@ def run_folder(folder: Path) -> Path:
 
 
 def test_a_damaged_line_is_not_uploaded_and_neither_is_a_verdict_behind_it(tmp_path: Path) -> None:
-    here, there = run_folder(tmp_path / "here"), tmp_path / "there"
-    mirror = Mirror(here, Store(f"file://{there}"))
+    here, remote = run_folder(tmp_path / "here"), tmp_path / "there"
+    mirror = Mirror(here, Store(f"file://{remote}"))
     mirror.upload()
     damaged = bytearray(LINES[1])
     damaged[3] ^= 1
@@ -39,10 +39,10 @@ def test_a_damaged_line_is_not_uploaded_and_neither_is_a_verdict_behind_it(tmp_p
     (here / "verdicts.jsonl").write_bytes(LINES[0])
     with pytest.raises(RemoteError, match=r"responses\.jsonl, line 2: damaged .*delete the line"):
         mirror.upload()
-    assert (parts(there), parts(there, "verdicts")) == ([LINES[0]], [])
+    assert (parts(remote), parts(remote, "verdicts")) == ([LINES[0]], [])
     (here / "responses.jsonl").write_bytes(LINES[0] + LINES[2])  # as the sentence says
     mirror.upload()
-    assert (parts(there), parts(there, "verdicts")) == ([LINES[0], LINES[2]], [LINES[0]])
+    assert (parts(remote), parts(remote, "verdicts")) == ([LINES[0], LINES[2]], [LINES[0]])
 
 
 def test_a_part_whose_reply_was_lost_is_not_there_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,39 +58,39 @@ def test_a_part_whose_reply_was_lost_is_not_there_twice(tmp_path: Path, monkeypa
             raise RemoteError("the reply is lost")
 
     monkeypatch.setattr(Store, "put", put_and_lose)
-    there = tmp_path / "there"
+    remote = tmp_path / "there"
 
     async def until(done: Any) -> None:
         while not done():
             await asyncio.sleep(0.01)
 
     async def run() -> None:
-        with writing(f"file://{there}") as (folder, (keep,)):
+        with writing(f"file://{remote}") as (folder, (keep,)):
             assert folder
             run_folder(folder)
             keeping = asyncio.create_task(keep())
-            await until(lambda: parts(there))
+            await until(lambda: parts(remote))
             for line in LINES[1:]:  # the second is written by the time at which the first is tried again
                 with (folder / "responses.jsonl").open("ab") as file:
                     file.write(line)
                 await until(lambda: lost)
-            await until(lambda: b"".join(parts(there)).endswith(LINES[2]))
+            await until(lambda: b"".join(parts(remote)).endswith(LINES[2]))
             keeping.cancel()
 
     asyncio.run(asyncio.wait_for(run(), 60))
-    assert b"".join(parts(there)) == b"".join(LINES)
+    assert b"".join(parts(remote)) == b"".join(LINES)
 
 
 def test_a_folder_that_is_deleted_here_stays_a_run_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    there = tmp_path / "there"
-    with writing(f"file://{there}") as (folder, _):
+    remote = tmp_path / "there"
+    with writing(f"file://{remote}") as (folder, _):
         assert folder
         run_folder(folder)
-    with writing(f"file://{there}") as (folder, _):
+    with writing(f"file://{remote}") as (folder, _):
         assert folder
         shutil.rmtree(folder)
-    assert (there / "manifest.json").exists()
-    with writing(f"file://{there}") as (folder, _):
+    assert (remote / "manifest.json").exists()
+    with writing(f"file://{remote}") as (folder, _):
         assert folder
         assert (folder / "responses.jsonl").read_bytes() == LINES[0]

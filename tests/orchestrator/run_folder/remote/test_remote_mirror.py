@@ -27,8 +27,8 @@ class Sides:
     """A run folder here, and what is uploaded of it there."""
 
     def __init__(self, folder: Path) -> None:
-        self.here, self.there = folder / "here", folder / "there"
-        self.url = f"file://{self.there}"
+        self.here, self.remote = folder / "here", folder / "there"
+        self.url = f"file://{self.remote}"
         (self.here / "images").mkdir(parents=True)
         (self.here / "manifest.json").write_text("{}")
         for log in LOGS:
@@ -53,7 +53,7 @@ class Sides:
         return mirror.local
 
     def parts(self, log: str) -> list[Path]:
-        folder = self.there / log.removesuffix(".jsonl")
+        folder = self.remote / log.removesuffix(".jsonl")
         return sorted(folder.iterdir()) if folder.exists() else []
 
 
@@ -71,7 +71,7 @@ def test_a_folder_that_was_copied_there_is_read_as_it_is(sides: Sides) -> None:
     for log in LOGS:
         sides.add(log, b"first\nsecond\n")
     sides.image(b"an image")
-    shutil.copytree(sides.here, sides.there)
+    shutil.copytree(sides.here, sides.remote)
     assert content(sides.fetch()) == content(sides.here)
     fetched = Mirror(sides.here.parent / "fetched", Store(sides.url))
     assert fetched.follows()
@@ -86,8 +86,8 @@ def test_a_folder_that_was_copied_there_is_read_as_it_is(sides: Sides) -> None:
 
 
 def test_another_copy_there_is_not_taken_for_this_one(sides: Sides) -> None:
-    shutil.copytree(sides.here, sides.there)
-    (sides.there / LOGS[0]).write_bytes(b"first\n")
+    shutil.copytree(sides.here, sides.remote)
+    (sides.remote / LOGS[0]).write_bytes(b"first\n")
     sides.add(LOGS[0], b"other\nsecond\n")
     assert not Mirror(sides.here, Store(sides.url)).follows()
 
@@ -129,9 +129,9 @@ def test_a_torn_line_and_a_half_written_image_wait(sides: Sides) -> None:
     sides.image(b"whole")
     (sides.here / "images" / hashlib.sha256(b"half").hexdigest()).write_bytes(b"ha")
     mirror = sides.upload()
-    found = sides.fetch()
-    assert (found / "responses.jsonl").read_bytes() == b'{"key":"a"}\n'
-    assert [path.read_bytes() for path in (found / "images").iterdir()] == [b"whole"]
+    fetched = sides.fetch()
+    assert (fetched / "responses.jsonl").read_bytes() == b'{"key":"a"}\n'
+    assert [path.read_bytes() for path in (fetched / "images").iterdir()] == [b"whole"]
     sides.add("responses.jsonl", b'y":"b"}\n')
     sides.image(b"half")
     mirror.upload()
@@ -144,7 +144,7 @@ def test_parts_are_whole_or_named(sides: Sides) -> None:
         sides.add("responses.jsonl", line)
         sides.image(line)
         mirror.upload()
-    for path in [*sides.parts("responses.jsonl"), *(sides.there / "images").iterdir()]:
+    for path in [*sides.parts("responses.jsonl"), *(sides.remote / "images").iterdir()]:
         whole = path.read_bytes()
         for damaged in (whole[:-1], whole[:1] + b"x" + whole[2:], whole + b"x", b""):
             if damaged == whole:
@@ -155,10 +155,10 @@ def test_parts_are_whole_or_named(sides: Sides) -> None:
                 sides.fetch()
         path.write_bytes(whole)
     first, second, _ = sides.parts("responses.jsonl")
-    second.rename(sides.there / "aside")
+    second.rename(sides.remote / "aside")
     with pytest.raises(RemoteError, match=r"/responses: what stands at byte 2 is missing"):
         sides.fetch()
-    (sides.there / "aside").rename(second)
+    (sides.remote / "aside").rename(second)
     other = hashlib.sha256(b"z\n").hexdigest()
     first.with_name(f"{'0' * 15}-{'0' * 14}2-{other}.jsonl").write_bytes(b"z\n")
     with pytest.raises(RemoteError, match="there twice: two processes wrote to it"):
@@ -180,10 +180,10 @@ def test_verdicts_written_anew_replace_the_old_and_answers_never_do(sides: Sides
 def test_a_result_that_is_gone_here_goes_there(sides: Sides) -> None:
     (sides.here / "results.json").write_text("{}")
     sides.upload()
-    assert (sides.there / "results.json").exists()
+    assert (sides.remote / "results.json").exists()
     (sides.here / "results.json").unlink()
     sides.upload()
-    assert not (sides.there / "results.json").exists()
+    assert not (sides.remote / "results.json").exists()
 
 
 def test_a_local_copy_with_other_answers_is_moved_aside(
@@ -211,12 +211,12 @@ def test_a_namesake_whose_process_is_not_seen_still_writes(
     Lease(store, 100)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    there = orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}
-    assert there.pop(other)
-    store.put(WRITER, orjson.dumps(there | {other: value} if known else there))
+    stored = orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}
+    assert stored.pop(other)
+    store.put(WRITER, orjson.dumps(stored | {other: value} if known else stored))
     with pytest.raises(RunBusyError, match=socket.gethostname()):
         Lease(store, 100)
-    store.put(WRITER, orjson.dumps(there | {other: value, "renewed": there["renewed"] - 101}))
+    store.put(WRITER, orjson.dumps(stored | {other: value, "renewed": stored["renewed"] - 101}))
     Lease(store, 100).renew()
 
 
@@ -241,16 +241,16 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     lease.renew()
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    there = orjson.loads(store.get(WRITER) or b"")
-    store.put(WRITER, orjson.dumps(there | {"pid": gone.pid}))
+    stored = orjson.loads(store.get(WRITER) or b"")
+    store.put(WRITER, orjson.dumps(stored | {"pid": gone.pid}))
     second = Lease(store, 100)
     with pytest.raises(RunBusyError):
         lease.renew()
-    there = orjson.loads(store.get(WRITER) or b"")
-    store.put(WRITER, orjson.dumps(there | {"host": "far", "renewed": there["renewed"] - 99}))
+    stored = orjson.loads(store.get(WRITER) or b"")
+    store.put(WRITER, orjson.dumps(stored | {"host": "far", "renewed": stored["renewed"] - 99}))
     with pytest.raises(RunBusyError, match="far"):
         Lease(store, 100)
-    store.put(WRITER, orjson.dumps(there | {"host": "far", "renewed": there["renewed"] - 101}))
+    store.put(WRITER, orjson.dumps(stored | {"host": "far", "renewed": stored["renewed"] - 101}))
     third = Lease(store, 100)
     with pytest.raises(RunBusyError):
         second.renew()

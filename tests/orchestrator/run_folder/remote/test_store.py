@@ -176,7 +176,7 @@ def test_a_folder_taken_over_just_before_a_renewal_stays_the_others(
     lease.renew()
     put = store.put_version
     with monkeypatch.context() as patch:
-        patch.setattr(store, "put_version", lambda *words: (store.put(WRITER, FOREIGN), put(*words))[1])
+        patch.setattr(store, "put_version", lambda *arguments: (store.put(WRITER, FOREIGN), put(*arguments))[1])
         with pytest.raises(RunBusyError, match="far, pid 1"):
             lease.renew()
     for _ in range(2):
@@ -254,7 +254,7 @@ def test_missing_credentials_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("s3://name:planted@bucket/run", "leave credentials out of the URL"),
         ("nowhere://bucket/run", "give a folder or a URL of s3://, gs://, az://, file://"),
@@ -262,10 +262,10 @@ def test_missing_credentials_are_said() -> None:
         ("s3://", "s3:"),
     ],
 )
-def test_urls_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, url: str, words: str) -> None:
+def test_urls_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, url: str, message: str) -> None:
     for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_USE_EMULATOR"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         Store(url)
     assert "planted" not in str(caught.value)
     assert "\n" not in str(caught.value)
