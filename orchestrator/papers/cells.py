@@ -37,6 +37,17 @@ def found(paper: Paper, table: Table, models: Sequence[str], run: Run) -> list[M
     return [of_column(column) if column.measure == "metric" else None for column in table.columns]
 
 
+SYNTHETIC = "synthetic rows"
+
+
+def other_rows(run: Run) -> list[str]:
+    """Returns in what a run's rows are not the paper's; empty if they are, as far as the run says."""
+    origins = [data.get("origin", "") for data in run.identity["data"].values() if isinstance(data, dict)]
+    rows = [SYNTHETIC] if any(origin.startswith("synthetic") for origin in origins) else []
+    limit = run.identity.get("limit")
+    return rows if limit is None else [*rows, f"the first {limit:,} rows alone"]
+
+
 def _names(run: Run) -> set[str]:
     return {*run.tasks, *run.groups, *(name.partition("_")[0] for name in run.tasks if name.startswith("reform_"))}
 

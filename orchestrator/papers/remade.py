@@ -15,6 +15,7 @@ from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import scores, statistics
 from orchestrator.compare.contrasts import Contrast
 from orchestrator.compare.rows import matched
+from orchestrator.papers.cells import SYNTHETIC, other_rows
 from orchestrator.papers.suites import Runs
 from orchestrator.papers.tables import MEAN_OF_OTHERS, TRUNCATED, Column, Paper, Table
 from orchestrator.run_folder.labels import error_kinds
@@ -140,24 +141,18 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
         if (one := _contrast(paper, table, pair, model, runs))
     ]
     others = _others(runs)
-    for model in (model for model, reason in others.items() if _SYNTHETIC in reason):
+    for model in (model for model, reason in others.items() if SYNTHETIC in reason):
         rows[model] = [_uncompared(cell) for cell in rows.get(model, ())]
         printed_rows = [_uncompared(one) if one.contrast.model == model else one for one in printed_rows]
     return Remade(paper, table, rows, printed_rows, missing, others)
-
-
-_SYNTHETIC = "synthetic rows"
 
 
 def _others(runs: Runs) -> dict[str, str]:
     """Returns the models whose runs have other rows than the paper's, each with what they have."""
     reasons: dict[str, dict[str, None]] = {}
     for (model, _), run in runs.found.items():
-        origins = [data.get("origin", "") for data in run.identity["data"].values() if isinstance(data, dict)]
-        if any(origin.startswith("synthetic") for origin in origins):
-            reasons.setdefault(model, {})[_SYNTHETIC] = None
-        if (limit := run.identity.get("limit")) is not None:
-            reasons.setdefault(model, {})[f"the first {limit:,} rows alone"] = None
+        for reason in other_rows(run):
+            reasons.setdefault(model, {})[reason] = None
     return {model: ", ".join(texts) for model, texts in reasons.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.papers.cells import found, made_by, of_tasks
+from orchestrator.papers.cells import found, made_by, of_tasks, other_rows
 from orchestrator.papers.tables import Paper, Table, papers
 from orchestrator.run_folder.metrics import MetricResult
 from orchestrator.run_folder.reader import Run
@@ -53,7 +53,9 @@ def _beside(paper: Paper, table: Table, run: Run) -> Beside:
     mine = found(paper, table, match, run)
     our_row = PublishedRow("", [_own_cell(metric) for metric in mine], own=True)
     rows = [PublishedRow(model, [_cell(cell, table.digits) for cell in cells]) for model, cells in table.rows.items()]
+    others = ", ".join(other_rows(run))
     notes = [paper.cited(table), "" if set(match) & set(table.runs) else OTHERWISE]
+    notes += [f"This run has {others}, not the paper's."] if others else []
     columns = [column.name for column in table.columns]
     return Beside(f"{paper.name}, {table.heading}", columns, [our_row, *rows], " ".join(filter(None, notes)))
 

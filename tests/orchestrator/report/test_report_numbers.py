@@ -114,6 +114,10 @@ def test_beside_published_metrics_a_run_says_what_it_is_over(tmp_path: Path) -> 
     ours, *others = overall.rows
     assert ours.cells[0].endswith(" n=12")
     assert all("n=" not in row.cells[0] for row in others)
+    assert "not the paper's" not in overall.source
+    synthetic = marvel_run(tmp_path / "synthetic", data={"marvel": {"origin": "synthetic, seed 0"}}, limit=12)
+    overall, *_ = published.tables(open_run(synthetic))
+    assert overall.source.endswith("This run has synthetic rows, the first 12 rows alone, not the paper's.")
 
 
 @pytest.mark.parametrize("changed", [{"settings": {"marvel": {"letters": True}}}, {"method": "likelihood"}])
