@@ -207,20 +207,20 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Runs a command's work and returns its result; SIGTERM is taken for Ctrl-C.
 
     Raises:
-        IncompleteError: On Ctrl-C.
+        StoppedError: On Ctrl-C.
     """
     import asyncio
     import signal
     import threading
 
-    from orchestrator.errors import IncompleteError
+    from orchestrator.errors import StoppedError
 
     main = threading.current_thread() is threading.main_thread()  # where alone signals can be handled
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT)) if main else None
     try:
         return asyncio.run(work)
     except KeyboardInterrupt as error:
-        raise IncompleteError("stopped; run the same command again") from error
+        raise StoppedError("stopped; run the same command again") from error
     finally:
         if main:
             signal.signal(signal.SIGTERM, before)

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lyncean.errors import UserError
+from orchestrator.errors import StoppedError
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.remote import grace
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror
-from orchestrator.run_folder.remote.session import Guard, download, local_folder, upload_seconds
+from orchestrator.run_folder.remote.session import Guard, download, local_folder, stoppable, upload_seconds
 from orchestrator.run_folder.remote.store import RemoteError, Store
 from orchestrator.suite import drift, record as records, training
 
@@ -50,19 +52,24 @@ def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
         return
     every = upload_seconds()
     store = Store(run)
-    lease = Lease(store, max(180.0, 3 * every))
+    with stoppable():
+        lease = Lease(store, max(180.0, 3 * every))
     try:
-        copy = _Copy(folder_of(run), store, lease, every)
-        copy.fetch()
+        with stoppable():
+            copy = _Copy(folder_of(run), store, lease, every)
+            copy.fetch()
         try:
             yield copy.local, (copy.keep,)
         finally:
+            error = sys.exc_info()[1]
+            if isinstance(error, (StoppedError, KeyboardInterrupt)):
+                grace.begin()
             # What ended the suite is said; what of it was not uploaded is, once the command runs again.
-            hidden = (RunLogError,) if isinstance(sys.exc_info()[1], UserError) else ()
-            with contextlib.suppress(*hidden):
+            hidden = (RunLogError,) if isinstance(error, UserError) else ()
+            with contextlib.suppress(*hidden), grace.heard():
                 copy.finish()
     finally:
-        with contextlib.suppress(RemoteError):
+        with contextlib.suppress(RemoteError), grace.heard():
             lease.release()
 
 
@@ -100,7 +107,7 @@ class _Copy:
         while True:
             await asyncio.sleep(self._every)
             try:
-                await asyncio.to_thread(self._upload)
+                await asyncio.wrap_future(grace.started(self._upload))
             except (RemoteError, OSError) as error:
                 print(f"not uploaded yet, the suite goes on: {error}", file=sys.stderr)
 

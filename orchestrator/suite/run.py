@@ -25,6 +25,7 @@ from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.metrics import OUTCOMES, counts, unasked
 from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.remote import grace
 from orchestrator.suite import record as records
 from orchestrator.suite.file import CLUSTER, Cell, Suite
 from orchestrator.suite.record import Record, RecordedCell
@@ -183,6 +184,7 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
             unusable[kept.model] = error.exit_code, kept.error
         if isinstance(error, StoppedError):
             session.stopped = True
+            grace.begin()
             break
     _check_models(planned, cells, last)
     record.save(folder)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -26,7 +26,7 @@ from orchestrator.report import leaderboard
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.lock import lock
-from orchestrator.run_folder.remote import RemoteError
+from orchestrator.run_folder.remote import RemoteError, grace
 from orchestrator.suite import record as records, run as suites
 from orchestrator.suite.checkpoint_store import checkpoints_of
 from orchestrator.suite.checkpoints import Found
@@ -187,8 +187,16 @@ class Watcher:
         """
         since: float | None = None
         while True:
+            result = asyncio.wrap_future(grace.started(call))
+            stop = asyncio.ensure_future(signalled.wait())
+            either: set[asyncio.Future[Any]] = {result, stop}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            if not result.done():
+                result.cancel()
+                return None
             try:
-                return await asyncio.to_thread(call)
+                return result.result()
             except RemoteError as error:
                 cells = of_file(self._file, self._credentials, self._complete).cells
                 patience = max((cell.request.patience for cell in cells), default=RunRequest(()).patience)
@@ -253,8 +261,13 @@ def _signalled() -> Iterator[asyncio.Event]:
     main = threading.current_thread() is threading.main_thread()
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+
+    def handle() -> None:
+        signalled.set()
+        grace.begin()
+
     for number in before:
-        loop.add_signal_handler(number, signalled.set)
+        loop.add_signal_handler(number, handle)
     try:
         yield signalled
     finally:

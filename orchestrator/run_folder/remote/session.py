@@ -10,13 +10,15 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import ConfigError, EngineError
+from orchestrator.errors import ConfigError, EngineError, StoppedError
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.remote import grace
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror
 from orchestrator.run_folder.remote.store import RemoteError, Store
@@ -57,7 +59,8 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         return
     every = upload_seconds()
     mirror = Mirror(local_folder(url), Store(url))
-    lease = Lease(mirror.store, max(180.0, 3 * every))
+    with stoppable():
+        lease = Lease(mirror.store, max(180.0, 3 * every))
     busy = threading.Lock()
 
     def upload(look: bool) -> None:
@@ -75,7 +78,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         look = True
         while True:
             try:
-                await asyncio.to_thread(upload, look)
+                await asyncio.wrap_future(grace.started(partial(upload, look)))
                 look = False
             except RemoteError as error:
                 look = True  # a failed write may have succeeded all the same: parts are never duplicated
@@ -94,18 +97,42 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
             ) from error
 
     try:
-        download(mirror)
+        with stoppable():
+            download(mirror)
         try:
             yield mirror.local, (keep,)
-        except (EngineError, RunLogError, ManifestError):
+        except (EngineError, RunLogError, ManifestError) as error:
+            if isinstance(error, StoppedError):
+                grace.begin()
             # The run's own error is raised; the same command uploads the rest when it runs again.
-            with contextlib.suppress(RunLogError):
+            with contextlib.suppress(RunLogError), grace.heard():
                 finish()
             raise
-        finish()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            grace.begin()
+            raise
+        with grace.heard():
+            finish()
     finally:
-        with contextlib.suppress(RemoteError):
+        with contextlib.suppress(RemoteError), grace.heard():
             lease.release()
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM end calls to a bucket at once.
+
+    Raises:
+        StoppedError: If one came.
+    """
+    with grace.heard(at_once=True) as signalled:
+        try:
+            yield
+        except RemoteError:
+            if not signalled.is_set():
+                raise
+    if signalled.is_set():
+        raise StoppedError("stopped; run the same command again")
 
 
 def download(mirror: Mirror) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.errors import RunWriteError
+from orchestrator.run_folder.remote.grace import renew, within
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion
@@ -50,6 +51,7 @@ class Store:
     """
 
     def __init__(self, url: str) -> None:
+        renew()
         self.url = url.rstrip("/")
         scheme, host, path, *_ = urlsplit(self.url)
         if "@" in host:
@@ -79,7 +81,7 @@ class Store:
     def listing(self, folder: str) -> tuple[dict[str, ObjectMeta], list[str]]:
         """Returns the objects in a folder by their names, and the names of the folders in it."""
         with self._reported():
-            result = self._objects.list_with_delimiter(self._prefix + folder)
+            result = within(lambda: self._objects.list_with_delimiter(self._prefix + folder))
         objects = {entry["path"].rpartition("/")[2]: entry for entry in result["objects"]}
         return objects, [path.rstrip("/").rpartition("/")[2] for path in result["common_prefixes"]]
 
@@ -100,25 +102,33 @@ class Store:
         """Returns an object and its version, (None, None) if it is missing."""
         with self._reported():
             try:
-                response = self._objects.get(self._prefix + name)
-                return response.bytes().to_bytes(), _version(response.meta)
+                return within(lambda: self._read(name))
             except FileNotFoundError:
                 return None, None
+
+    def _read(self, name: str) -> tuple[bytes, UpdateVersion]:
+        response = self._objects.get(self._prefix + name)
+        return response.bytes().to_bytes(), _version(response.meta)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         """Returns a part of an object."""
         if not length:
             return b""
         with self._reported():
-            return self._objects.get_range(self._prefix + name, start=start, length=length).to_bytes()
+            return within(lambda: self._objects.get_range(self._prefix + name, start=start, length=length).to_bytes())
 
     def download(self, name: str, path: Path) -> None:
         """Writes an object of any size to a file, atomically."""
         part = path.with_name(f"{path.name}.part")
-        try:
-            with self._reported(), part.open("wb") as file:
+
+        def write() -> None:
+            with part.open("wb") as file:
                 for chunk in self._objects.get(self._prefix + name).stream():
                     file.write(chunk)
+
+        try:
+            with self._reported():
+                within(write)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -126,7 +136,7 @@ class Store:
     def put(self, name: str, data: bytes) -> None:
         """Writes an object and replaces an existing one."""
         with self._reported():
-            self._objects.put(self._prefix + name, data)
+            within(lambda: self._objects.put(self._prefix + name, data))
 
     def put_version(self, name: str, data: bytes, version: UpdateVersion | None) -> UpdateVersion | None:
         """Replaces one version of an object, atomically.
@@ -147,7 +157,7 @@ class Store:
                 if version and self._folder:
                     same = _version(self._objects.head(path)) == version
                     return _version(self._objects.put(path, data)) if same else None
-                return _version(self._objects.put(path, data, mode=version or "create"))
+                return _version(within(lambda: self._objects.put(path, data, mode=version or "create")))
             except (AlreadyExistsError, PreconditionError):
                 return None
             except FileNotFoundError:
@@ -158,7 +168,7 @@ class Store:
     def delete(self, name: str) -> None:
         """Removes an object if it exists."""
         with self._reported(), contextlib.suppress(FileNotFoundError):
-            self._objects.delete(self._prefix + name)
+            within(lambda: self._objects.delete(self._prefix + name))
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
