@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.compare.items import pair
+from orchestrator.compare.items import Floats, Ints, Items, Names, pair
 from orchestrator.compare.scores import Scores
 from orchestrator.run_folder.reader import Item, Run
 
@@ -70,18 +71,66 @@ class Flips:
 def flips(first: Scores, second: Scores) -> Flips:
     """Finds the items that two runs score differently, in the order of tasks and keys."""
     items = 0
-    worse, better = [], []
+    worse: list[NDArray[np.int64]] = []
+    better: list[NDArray[np.int64]] = []
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
-            rows = pair([mine.keys.read(), theirs.keys.read()])
-            items += len(rows[0])
-            change = theirs.scores.read()[rows[1]] - mine.scores.read()[rows[0]]
-            changed = np.flatnonzero(change)
-            change = change[changed]
-            lines = np.stack([mine.lines.read()[rows[0][changed]], theirs.lines.read()[rows[1][changed]]])
-            worse.append(lines[:, change < 0])
-            better.append(lines[:, change > 0])
+            change, lost, gained = _means(mine, theirs) if mine.repeats != theirs.repeats else _scores(mine, theirs)
+            items += len(change)
+            for rows, of_task in ((lost, worse), (gained, better)):
+                of_task.append(np.stack([mine.lines.read()[rows[0]], theirs.lines.read()[rows[1]]]))
     return Flips(first.run, second.run, items, worse, better)
+
+
+Rows = tuple[Ints, Ints]
+"""Rows of items in the first and in the second run."""
+
+
+def _scores(mine: Items, theirs: Items) -> tuple[Floats, Rows, Rows]:
+    """Returns the change of each item that both runs have, and the rows of those that fell and that rose."""
+    first, second = pair([mine.keys.read(), theirs.keys.read()])
+    change = theirs.scores.read()[second] - mine.scores.read()[first]
+    return change, (first[change < 0], second[change < 0]), (first[change > 0], second[change > 0])
+
+
+def _means(mine: Items, theirs: Items) -> tuple[Floats, Rows, Rows]:
+    """Returns the same of questions, whose score is the mean over their repeats.
+
+    A question that fell is shown by its best repeat in the first run and its worst in the second.
+    """
+    first, second = (_questions(side.questions.read(), side.scores.read()) for side in (mine, theirs))
+    rows, others = pair([first.names, second.names])
+    change = second.means[others] - first.means[rows]
+    lost, gained = change < -_ROUNDING, change > _ROUNDING
+    return (
+        change,
+        (first.highest[rows[lost]], second.lowest[others[lost]]),
+        (first.lowest[rows[gained]], second.highest[others[gained]]),
+    )
+
+
+_ROUNDING = 1e-9
+"""Change of a mean that summation alone may make."""
+
+
+class _Questions(NamedTuple):
+    """Questions in their order, with mean score, and the first rows of the lowest and of the highest score."""
+
+    names: Names
+    means: Floats
+    lowest: Ints
+    highest: Ints
+
+
+def _questions(names: Names, scores: Floats) -> _Questions:
+    distinct, first, question = np.unique(names, return_index=True, return_inverse=True)
+    means = np.bincount(question, weights=scores) / np.bincount(question)
+    lowest, highest = (
+        order[np.searchsorted(question[order], np.arange(len(distinct)))]
+        for order in (np.lexsort((scores, question)), np.lexsort((-scores, question)))
+    )
+    order = np.argsort(first)
+    return _Questions(distinct[order], means[order], lowest[order], highest[order])
 
 
 def words(item: Item) -> str:
