@@ -92,11 +92,11 @@ CHART: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("release", ["night", LONGEST])
 def test_what_the_chart_renders_is_admitted(name: str, release: str) -> None:
     helm = pytest.importorskip("helm_python", reason="no Helm: pip install helm-python-sdk brings its engine")
-    found = helm.Chart.load(DEPLOY / "helm/lyncean").render(CHART[name], name=release, namespace="lyncean")
-    made = objects(*(text for file, text in found.items() if not file.endswith("NOTES.txt")))
-    for one in made:
+    texts = helm.Chart.load(DEPLOY / "helm/lyncean").render(CHART[name], name=release, namespace="lyncean")
+    manifests = objects(*(text for file, text in texts.items() if not file.endswith("NOTES.txt")))
+    for one in manifests:
         one["metadata"]["namespace"] = "lyncean"  # Helm's own client sets it
-    assert refused(made) == []
+    assert refused(manifests) == []
 
 
 def test_a_release_whose_jobs_could_not_be_named_is_refused() -> None:
@@ -107,8 +107,8 @@ def test_a_release_whose_jobs_could_not_be_named_is_refused() -> None:
 
 def test_task_files_that_an_apply_would_not_take_are_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        words = f"task: {name}\ndata: rows.csv\nid: id\nquestion: q\noptions: [A, B]\nanswer: a\nanswer_is: letter\n"
-        (tmp_path / f"{name}.yaml").write_text(words + "# " + "x" * 2**17)
+        text = f"task: {name}\ndata: rows.csv\nid: id\nquestion: q\noptions: [A, B]\nanswer: a\nanswer_is: letter\n"
+        (tmp_path / f"{name}.yaml").write_text(text + "# " + "x" * 2**17)
     tasks = [f"--task={tmp_path}/{name}.yaml" for name in ("one", "two")]
     flags = ["submit", *tasks, "--data=one=/data/a", "--data=two=/data/b", "--model=/models/a"]
     result = CliRunner().invoke(orchestrator.cli.main, flags)

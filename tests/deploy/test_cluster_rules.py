@@ -18,8 +18,8 @@ CALLS = [("orchestrator", "model-server"), ("orchestrator", "scorer"), ("scorer"
 
 
 def labels_of(workload: Manifest) -> dict[str, str]:
-    found: dict[str, str] = workload["spec"]["template"]["metadata"]["labels"]
-    return found
+    labels: dict[str, str] = workload["spec"]["template"]["metadata"]["labels"]
+    return labels
 
 
 def chooses(selector: Manifest, labels: dict[str, str]) -> bool:
@@ -34,9 +34,9 @@ def test_scaling_asks_for_metrics_that_the_server_has() -> None:
     (scaled,) = of_kind(rendered("component/keda"), "ScaledObject")
     query = scaled["spec"]["triggers"][1]["metadata"]["query"]
     exposed = generate_latest(Metrics().registry).decode()
-    asked = re.findall(r"lyncean_\w+", query)
-    assert asked
-    assert all(f"# TYPE {metric} gauge" in exposed for metric in asked)
+    metrics = re.findall(r"lyncean_\w+", query)
+    assert metrics
+    assert all(f"# TYPE {metric} gauge" in exposed for metric in metrics)
     assert set(re.findall(r'namespace="(\w+)"', query)) == {scaled["metadata"]["namespace"]}
 
 
@@ -51,7 +51,7 @@ def test_a_full_replica_asks_for_another() -> None:
 
 @pytest.mark.parametrize(("source", "target"), CALLS)
 def test_policies_let_through_what_is_dialled(source: str, target: str) -> None:
-    policies = [found["spec"] for found in of_kind(rendered("component/network-policies"), "NetworkPolicy")]
+    policies = [manifest["spec"] for manifest in of_kind(rendered("component/network-policies"), "NetworkPolicy")]
     assert {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]} in policies, "all is shut first"
 
     def opened(kind: str, side: str, here: str, there: str) -> bool:
@@ -93,8 +93,8 @@ def test_a_claim_of_one_node_keeps_its_pods_together(name: str) -> None:
             continue
         assert workload["kind"] == "Job"
         terms: list[Any] = []
-        for kind, found in pod["affinity"]["podAffinity"].items():
-            terms += found if kind.startswith("required") else [one["podAffinityTerm"] for one in found]
+        for kind, rules in pod["affinity"]["podAffinity"].items():
+            terms += rules if kind.startswith("required") else [one["podAffinityTerm"] for one in rules]
         assert [term["topologyKey"] for term in terms] == ["kubernetes.io/hostname"]
         shards = next(one for one in workloads(manifests) if labels_of(one)[NAME] == "orchestrator")
         assert chooses(terms[0]["labelSelector"], labels_of(shards))
@@ -113,7 +113,7 @@ def test_nothing_is_given_up_while_it_may_still_load(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["overlay/gpu", "overlay/air-gapped"])
 def test_a_gpus_server_never_falls_back_to_the_cpu(name: str) -> None:
-    (found,) = (one for one in of_kind(rendered(name), "Deployment") if labels_of(one)[NAME] == "model-server")
-    (container,) = found["spec"]["template"]["spec"]["containers"]
+    (deployment,) = (one for one in of_kind(rendered(name), "Deployment") if labels_of(one)[NAME] == "model-server")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert "--device=cuda" in container["args"]

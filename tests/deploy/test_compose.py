@@ -25,9 +25,9 @@ needs_buildx = pytest.mark.skipif(
 )
 
 
-def printed(words: list[str], **variables: str) -> Any:
+def printed(command: list[str], **variables: str) -> Any:
     done = subprocess.run(
-        words, env={**os.environ, **variables}, cwd=REPOSITORY, capture_output=True, text=True, check=False
+        command, env={**os.environ, **variables}, cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -35,8 +35,8 @@ def printed(words: list[str], **variables: str) -> Any:
 
 @needs_compose
 def test_compose_reads_its_file() -> None:
-    found = printed([*COMPOSE, "config", "--format=json"], TAG="v9", BASE_IMAGE="base")
-    services = found["services"]
+    config = printed([*COMPOSE, "config", "--format=json"], TAG="v9", BASE_IMAGE="base")
+    services = config["services"]
     assert {name: service["image"] for name, service in services.items()} == {
         service: f"lyncean-{image}:v9" for service, image in SERVICES.items()
     }
@@ -52,9 +52,9 @@ def test_compose_reads_its_file() -> None:
 
 @needs_buildx
 def test_bake_builds_what_docker_build_does() -> None:
-    found = printed([*BAKE, "--print"], TAG="v9", REGISTRY="registry.example/team/")
-    targets = found["target"]
-    assert set(found["group"]["default"]["targets"]) == set(targets)
+    plan = printed([*BAKE, "--print"], TAG="v9", REGISTRY="registry.example/team/")
+    targets = plan["target"]
+    assert set(plan["group"]["default"]["targets"]) == set(targets)
     script = (REPOSITORY / "docker/build").read_text()
     for name, target in targets.items():
         assert f" {name}" in script
@@ -70,12 +70,12 @@ def test_bake_builds_what_docker_build_does() -> None:
 @pytest.mark.skipif(bool(why := engine.missing()), reason=why or "runs")
 def test_the_whole_system_on_one_host(tmp_path: Path) -> None:
     builder.build(*SERVICES.values())
-    with engine.engine() as found:
-        environment = {**found, "TAG": TAG}
+    with engine.engine() as variables:
+        environment = {**variables, "TAG": TAG}
 
-        def compose(*words: str) -> str:
+        def compose(*args: str) -> str:
             done = subprocess.run(
-                [*COMPOSE, *words], env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
+                [*COMPOSE, *args], env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
             return done.stdout

@@ -29,9 +29,9 @@ HARDENED = "--read-only --cap-drop ALL --security-opt no-new-privileges --tmpfs 
 @pytest.fixture
 def docker() -> Iterator[dict[str, str]]:
     builder.build("tool-server")
-    with engine.engine() as found:
-        engine.load(builder.name_of("tool-server"), found, IMAGE)
-        yield found
+    with engine.engine() as variables:
+        engine.load(builder.name_of("tool-server"), variables, IMAGE)
+        yield variables
 
 
 def test_no_code_gets_out_of_a_container(docker: dict[str, str], tmp_path: Path) -> None:
@@ -42,12 +42,12 @@ def test_no_code_gets_out_of_a_container(docker: dict[str, str], tmp_path: Path)
         (tmp_path / name).chmod(mode)
     os.chown(tmp_path, 65532, 65532)
 
-    def ran(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["docker", *words], env=docker, capture_output=True, text=True, check=True)
+    def ran(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["docker", *args], env=docker, capture_output=True, text=True, check=True)
 
     sandbox = ["sandbox", "--host=0.0.0.0", "--port=50053", *OPTIONS]
-    words = ["--detach", *HARDENED.split(), "4g", f"--volume={tmp_path}:/secrets", IMAGE, *sandbox]
-    container = ran("run", *words).stdout.strip()
+    args = ["--detach", *HARDENED.split(), "4g", f"--volume={tmp_path}:/secrets", IMAGE, *sandbox]
+    container = ran("run", *args).stdout.strip()
     try:
         address = ran("inspect", "--format={{.NetworkSettings.IPAddress}}", container).stdout.strip()
         end = time.monotonic() + 200
@@ -56,8 +56,8 @@ def test_no_code_gets_out_of_a_container(docker: dict[str, str], tmp_path: Path)
             time.sleep(0.1)
         places = {"address": f"{address}:50053", "secret": "/secrets/token", "open": "/secrets/open", "server": 1}
         beside = ["nsenter", f"--net=/proc/{Path(docker['HOME'], 'pid').read_text().strip()}/ns/net"]
-        words = [*beside, sys.executable, str(HERE / "escaping.py"), json.dumps(places | {"names": list(ESCAPES)})]
-        done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+        command = [*beside, sys.executable, str(HERE / "escaping.py"), json.dumps(places | {"names": list(ESCAPES)})]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {}
         changed = [

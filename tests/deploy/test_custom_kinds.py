@@ -28,10 +28,10 @@ KUEUE: dict[str, Any] = json.loads((REPOSITORY / "tests/fixtures/kueue_v1beta2.j
 def problems(manifest: Manifest) -> str:
     """Mistakes of an object: a type or value, a missing field, or a field unknown to its kind."""
     try:
-        found = getattr(MODELS[manifest["apiVersion"]], manifest["kind"]).model_validate(manifest, strict=True)
+        parsed = getattr(MODELS[manifest["apiVersion"]], manifest["kind"]).model_validate(manifest, strict=True)
     except pydantic.ValidationError as error:
         return str(error)
-    kept = found.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    kept = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return "" if kept == manifest else f"some fields are unknown: {manifest} became {kept}"
 
 

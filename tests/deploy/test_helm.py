@@ -37,8 +37,8 @@ def charted(values: dict[str, Any], name: str = "night") -> list[Manifest]:
 
 
 def submitted(*flags: str) -> list[Manifest]:
-    what = () if any(flag.startswith("--task=") for flag in flags) else ("--task=marvel", "--data=/data/marvel")
-    return submitting.submitted("--run=night", "--tag=0.1.0", *what, *flags)
+    task = () if any(flag.startswith("--task=") for flag in flags) else ("--task=marvel", "--data=/data/marvel")
+    return submitting.submitted("--run=night", "--tag=0.1.0", *task, *flags)
 
 
 def meaning(job: Manifest, manifests: list[Manifest]) -> Any:
@@ -59,9 +59,9 @@ def _sorted(node: Any, key: str = "") -> Any:
     if isinstance(node, dict):
         return {name: _sorted(value, name) for name, value in sorted(node.items())}
     if isinstance(node, list):
-        found = [_sorted(one) for one in node]
-        named = key != "initContainers" and found and all(isinstance(one, dict) and "name" in one for one in found)
-        return sorted(found, key=lambda one: json.dumps(one)) if named else found
+        ordered = [_sorted(one) for one in node]
+        named = key != "initContainers" and ordered and all(isinstance(one, dict) and "name" in one for one in ordered)
+        return sorted(ordered, key=lambda one: json.dumps(one)) if named else ordered
     return node
 
 
@@ -184,20 +184,20 @@ def test_several_nodes_mean_what_submit_means(engine: str, args: list[str], tmp_
     chart = charted({**_TOP, "model": model})
     flags = (f"--overlay={engine_overlay(tmp_path, engine)}", "--gpus=8", "--nodes=2", *_FLAGS, "--", *args)
     ours = submitted(*flags)
-    for found in (chart, ours):
-        assert refused([{**one, "metadata": {**one["metadata"], "namespace": "lyncean"}} for one in found]) == []
+    for manifests in (chart, ours):
+        assert refused([{**one, "metadata": {**one["metadata"], "namespace": "lyncean"}} for one in manifests]) == []
     assert [_pods_of(chart, role) for role in ROLES] == [_pods_of(ours, role) for role in ROLES]
-    (group,), (other,) = (of_kind(found, "LeaderWorkerSet") for found in (chart, ours))
+    (group,), (other,) = (of_kind(manifests, "LeaderWorkerSet") for manifests in (chart, ours))
     jsonschema.validate(group, LWS["LeaderWorkerSet"])
     queue = "kueue.x-k8s.io/queue-name"
     assert group["metadata"]["labels"][queue] == other["metadata"]["labels"][queue] == "team"
     assert group["metadata"]["name"] == other["metadata"]["name"] == "engine-night"
-    (service,), (theirs,) = (of_kind(found, "Service") for found in (chart, ours))
-    assert service["spec"] == theirs["spec"]
+    (service,), (other_service,) = (of_kind(manifests, "Service") for manifests in (chart, ours))
+    assert service["spec"] == other_service["spec"]
     compare([one for one in chart if one is not group], ours)
     (policy,) = of_kind(chart, "NetworkPolicy")
-    (own,) = policy["spec"]["ingress"]
-    assert own["from"] == [{"podSelector": {"matchLabels": {"lyncean.dev/run": "night"}}}]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": {"lyncean.dev/run": "night"}}}]
 
 
 ROLES = ("leader", "worker")
@@ -229,7 +229,7 @@ def compare(chart: list[Manifest], ours: list[Manifest]) -> None:
     data = [{**one["data"]} for one in of_kind(ours, "ConfigMap")]
     for one in of_kind(chart, "ConfigMap"):
         wanted = {key: value for key, value in one["data"].items() if (key, value) != ("SHARDS", "1")}
-        assert any(wanted.items() <= each.items() for each in data), f"{one['data']} is in none of {data}"
+        assert any(wanted.items() <= values.items() for values in data), f"{one['data']} is in none of {data}"
     for one in chart:
         kubernetes_validate.validate(one, "1.34", strict=True)
         assert one["metadata"]["name"].endswith("night"), "two releases share no object"
@@ -283,8 +283,8 @@ def test_mistakes_are_named_before_anything_is_applied(values: dict[str, Any], s
 
 
 def test_helm_lints_and_packages_it(tmp_path: Path) -> None:
-    found = helm.lint(CHART, values=IMAGE, strict=True)
-    assert found["errors"] == []
-    assert [message for message in found["messages"] if message["severity"] > 1] == []
+    report = helm.lint(CHART, values=IMAGE, strict=True)
+    assert report["errors"] == []
+    assert [message for message in report["messages"] if message["severity"] > 1] == []
     archive = Path(helm.Chart.load(CHART).save(tmp_path))
     assert helm.Chart.load_archive(archive.read_bytes()).version == "0.1.0"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.builder import SERVICES, build, buildah, command, missing, name_of, own, run
+from helpers.builder import SERVICES, build, buildah, command, give_to_user, missing, name_of, run
 from helpers.manifests import REPOSITORY
 from helpers.same_results import results_of
 
@@ -64,9 +64,9 @@ def containers() -> Iterator[dict[str, str]]:
     """Image -> a container of it; the one with torch only where it is asked for, since it takes minutes."""
     images = IMAGES if os.environ.get("LYNCEAN_BUILD_IMAGES") == "all" else IMAGES[:-1]
     build(*images)
-    made = {image: buildah("from", name_of(image)) for image in images}
-    yield made
-    for container in made.values():
+    started = {image: buildah("from", name_of(image)) for image in images}
+    yield started
+    for container in started.values():
         buildah("rm", container)
 
 
@@ -77,22 +77,22 @@ def container(containers: dict[str, str], image: str) -> str:
     return containers[image]
 
 
-each = pytest.mark.parametrize("image", IMAGES)
+every_image = pytest.mark.parametrize("image", IMAGES)
 
 
-@each
+@every_image
 def test_an_image_says_what_it_is(container: str, image: str) -> None:
     service = image.removesuffix("-slim").removesuffix("-cpu")
-    found = json.loads(buildah("inspect", "--type", "image", name_of(image)))["OCIv1"]["config"]
-    assert found["Entrypoint"] == [service]
-    assert found["User"] == "65532:65532"
-    assert found["Labels"]["org.opencontainers.image.title"] == f"lyncean-{service}"
-    assert found["Labels"]["org.opencontainers.image.revision"]
+    config = json.loads(buildah("inspect", "--type", "image", name_of(image)))["OCIv1"]["config"]
+    assert config["Entrypoint"] == [service]
+    assert config["User"] == "65532:65532"
+    assert config["Labels"]["org.opencontainers.image.title"] == f"lyncean-{service}"
+    assert config["Labels"]["org.opencontainers.image.revision"]
     assert service in run(container, service, "--help")
     assert run(container, "id", "-u").strip() == "65532"
 
 
-@each
+@every_image
 def test_an_image_has_what_its_service_imports_and_no_more(container: str, image: str) -> None:
     packages = [image.removesuffix("-slim").removesuffix("-cpu").replace("-", "_"), "lyncean", *EXTENSIONS[image]]
     code = MODULES.format(packages=packages, without=WITHOUT[image])
@@ -110,7 +110,7 @@ def test_the_scorers_image_has_no_orchestrator(containers: dict[str, str]) -> No
     assert "harness_task" in run(containers["scorer"], "scorer", "rules")
 
 
-@each
+@every_image
 def test_weights_come_with_the_model_server_alone(container: str, image: str) -> None:
     held = run(container, "find", "/opt/lyncean", "-name", "*.safetensors").split()
     assert [Path(path).parts[-3:] for path in held] == (
@@ -118,22 +118,22 @@ def test_weights_come_with_the_model_server_alone(container: str, image: str) ->
     )
 
 
-@each
+@every_image
 def test_nothing_of_an_image_can_be_written_by_its_user(container: str, image: str) -> None:
     writable = (
         "find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/sys/*' ! -path '/dev/*' 2>/dev/null || true"
     )
-    found = set(run(container, "sh", "-c", writable).split())
-    found = {path for path in found if not path.startswith(("/tmp", "/var/tmp", "/run/lock", "/dev"))}
+    paths = set(run(container, "sh", "-c", writable).split())
+    paths = {path for path in paths if not path.startswith(("/tmp", "/var/tmp", "/run/lock", "/dev"))}
     # /runs is where a volume goes; without one, a run lands in the container and is lost with it.
-    assert found == ({"/runs"} if image == "orchestrator" else set())
+    assert paths == ({"/runs"} if image == "orchestrator" else set())
 
 
 def test_code_is_a_layer_of_its_own(containers: dict[str, str]) -> None:
     # Else every change of a line would push all dependencies again.
-    found = json.loads(buildah("inspect", "--type", "image", name_of("scorer")))["OCIv1"]["history"]
+    history = json.loads(buildah("inspect", "--type", "image", name_of("scorer")))["OCIv1"]["history"]
     copied = [
-        step["created_by"] for step in found if "/opt/lyncean" in step["created_by"] and "COPY" in step["created_by"]
+        step["created_by"] for step in history if "/opt/lyncean" in step["created_by"] and "COPY" in step["created_by"]
     ]
     assert len(copied) == 2
 
@@ -153,14 +153,14 @@ def test_the_orchestrators_image_knows_s3(containers: dict[str, str]) -> None:
 
 def evaluate(containers: dict[str, str], model: str, folder: Path, serve: list[str], flags: list[str]) -> Any:
     """Joins a model server, a scorer and an orchestrator over loopback, which chroot isolation shares with the host."""
-    volumes = (f"{own(folder)}:/shared",)
+    volumes = (f"{give_to_user(folder)}:/shared",)
     started: dict[str, subprocess.Popen[bytes]] = {}
     ports = {}
     try:
-        for image, words in ((model, ["model-server", "serve", *serve]), ("scorer", ["scorer", "serve"])):
-            words += ["--host=127.0.0.1", "--port=0", f"--port-file=/shared/{image}"]
+        for image, args in ((model, ["model-server", "serve", *serve]), ("scorer", ["scorer", "serve"])):
+            args += ["--host=127.0.0.1", "--port=0", f"--port-file=/shared/{image}"]
             with (folder / f"{image}.log").open("wb") as log:
-                line = command(containers[image], *words, volumes=volumes)
+                line = command(containers[image], *args, volumes=volumes)
                 started[image] = subprocess.Popen(line, stdout=log, stderr=log)
         end = time.monotonic() + 300
         for image, server in started.items():
@@ -170,8 +170,8 @@ def evaluate(containers: dict[str, str], model: str, folder: Path, serve: list[s
                 time.sleep(0.1)
             ports[image] = (folder / image).read_text().strip()
         where = [f"--endpoint=127.0.0.1:{ports[model]}", f"--scorer=127.0.0.1:{ports['scorer']}"]
-        words = ["orchestrator", "eval", *flags, "--synthetic", "--quiet", "--run=/shared/run", *where]
-        run(containers["orchestrator"], *words, volumes=volumes)
+        args = ["orchestrator", "eval", *flags, "--synthetic", "--quiet", "--run=/shared/run", *where]
+        run(containers["orchestrator"], *args, volumes=volumes)
     finally:
         for server in started.values():
             server.terminate()

@@ -66,33 +66,35 @@ def test_kubectl_lines_name_what_is_rendered() -> None:
     """No cluster is at hand: what the lines name is looked up in what would be applied (test_pods.py runs it)."""
     lines = [shlex.split(line) for line in COMMANDS if line.startswith("kubectl ")]
     applied: list[Manifest] = []
-    for words in lines:
-        if words[1] == "apply" and words[2] == "-k":
-            applied += kustomize(REPOSITORY / words[3])
-        elif words[1] == "apply":
-            assert any(line.startswith("orchestrator submit ") and line.endswith(f"> {words[3]}") for line in COMMANDS)
-    assert [found["metadata"]["name"] for found in of_kind(applied, "Namespace")] == ["lyncean"]
-    jobs = {f"job/{found['metadata']['name']}": found for found in of_kind(applied, "Job")}
-    asked = [words for words in lines if words[1] in ("wait", "logs")]
-    assert len(asked) == 2
-    for words in asked:
-        namespace = words[words.index("-n") + 1]
-        (job,) = (word for word in words if word.startswith("job/"))
+    for args in lines:
+        if args[1] == "apply" and args[2] == "-k":
+            applied += kustomize(REPOSITORY / args[3])
+        elif args[1] == "apply":
+            assert any(line.startswith("orchestrator submit ") and line.endswith(f"> {args[3]}") for line in COMMANDS)
+    assert [manifest["metadata"]["name"] for manifest in of_kind(applied, "Namespace")] == ["lyncean"]
+    jobs = {f"job/{manifest['metadata']['name']}": manifest for manifest in of_kind(applied, "Job")}
+    waiting = [args for args in lines if args[1] in ("wait", "logs")]
+    assert len(waiting) == 2
+    for args in waiting:
+        namespace = args[args.index("-n") + 1]
+        (job,) = (word for word in args if word.startswith("job/"))
         assert jobs[job]["metadata"]["namespace"] == namespace
 
 
 @needs_kubectl
 def test_the_demo_needs_the_images_that_are_loaded() -> None:
     (load,) = (shlex.split(line) for line in COMMANDS if line.startswith("kind load"))
-    used = {found["image"] for workload in workloads(rendered("overlay/cpu-demo")) for found in containers(workload)}
+    used = {
+        container["image"] for workload in workloads(rendered("overlay/cpu-demo")) for container in containers(workload)
+    }
     assert used == set(load[3:])
 
 
 def test_bake_and_compose_build_what_the_manifests_name() -> None:
     bake = (REPOSITORY / "docker/bake.hcl").read_text()
-    made = set(re.findall(r"\$\{REGISTRY\}([\w-]+):\$\{TAG\}", bake))
+    built = set(re.findall(r"\$\{REGISTRY\}([\w-]+):\$\{TAG\}", bake))
     compose = yaml.safe_load((REPOSITORY / "docker/compose.yaml").read_text())["services"]
-    assert {service["image"].partition(":")[0] for service in compose.values()} <= made
+    assert {service["image"].partition(":")[0] for service in compose.values()} <= built
     for name in compose.values():
         if "build" in name:
             assert (REPOSITORY / name["build"]["dockerfile"]).exists()
@@ -100,9 +102,9 @@ def test_bake_and_compose_build_what_the_manifests_name() -> None:
 
 def test_compose_lines_name_what_is_there() -> None:
     up, copy = (shlex.split(line) for line in commands(REPOSITORY / "docs/kubernetes.md") if "docker compose" in line)
-    for words in (up, copy):
-        services = yaml.safe_load((REPOSITORY / words[words.index("--file") + 1]).read_text())["services"]
-        assert {words[-1], words[-2].partition(":")[0]} & services.keys() == {"orchestrator"}
+    for args in (up, copy):
+        services = yaml.safe_load((REPOSITORY / args[args.index("--file") + 1]).read_text())["services"]
+        assert {args[-1], args[-2].partition(":")[0]} & services.keys() == {"orchestrator"}
 
 
 def test_compose_commands_parse() -> None:
@@ -112,11 +114,11 @@ def test_compose_commands_parse() -> None:
     programs = {"orchestrator": orchestrator.cli.main, "scorer": scorer.cli.main, "model-server": model_server.cli.main}
     compose = yaml.safe_load((REPOSITORY / "docker/compose.yaml").read_text())["services"]
     for name, program in programs.items():
-        words = compose[name]["command"]
-        with program.make_context(name, words[:1]) as context:
-            found = program.get_command(context, words[0])
-            assert found is not None
-            params = found.make_context(words[0], words[1:], parent=context).params
+        args = compose[name]["command"]
+        with program.make_context(name, args[:1]) as context:
+            command = program.get_command(context, args[0])
+            assert command is not None
+            params = command.make_context(args[0], args[1:], parent=context).params
         if name == "orchestrator":
             assert {word.partition(":")[0] for word in (*params["endpoint"], params["scorer"])} < set(compose)
 
@@ -132,6 +134,6 @@ def test_compose_commands_parse() -> None:
     ],
 )
 def test_further_submit_commands_render(line: str) -> None:
-    words = shlex.split(line)[2:]
-    name = words[words.index("--run") + 1]
-    assert f"orchestrator-{name}" in [one["metadata"]["name"] for one in of_kind(submitted(*words), "Job")]
+    args = shlex.split(line)[2:]
+    name = args[args.index("--run") + 1]
+    assert f"orchestrator-{name}" in [one["metadata"]["name"] for one in of_kind(submitted(*args), "Job")]

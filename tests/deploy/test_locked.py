@@ -29,25 +29,25 @@ CONSTRAINTS = {
 def locked(image: str) -> dict[str, tuple[str, int]]:
     """Returns the packages of a file: version, and number of wheels."""
     entries = (DOCKER / "locked" / f"{image}.txt").read_text().replace("\\\n", " ").splitlines()[1:]
-    found = {}
+    versions = {}
     for entry in entries:
         name, version, hashes = re.fullmatch(r"([\w.-]+)==(\S+)((?: +--hash=sha256:[0-9a-f]{64})+)", entry).groups()  # type: ignore[union-attr]
-        found[normal(name)] = version, hashes.count("--hash")
-    return found
+        versions[normal(name)] = version, hashes.count("--hash")
+    return versions
 
 
 @pytest.mark.parametrize("image", LOCK["IMAGES"])
 def test_an_image_is_pinned_by_hash(image: str) -> None:
     service, extras = image.removesuffix("-slim"), LOCK["IMAGES"][image]
-    words = [sys.executable, str(DOCKER / "dependencies.py"), service, str(REPOSITORY / "pyproject.toml"), *extras]
-    wanted = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    found = locked(image)
-    assert {normal(re.match(r"[\w.-]+", line).group()) for line in wanted} <= found.keys(), "run `make lock`"  # type: ignore[union-attr]
-    assert {name: CONSTRAINTS[name] for name in found if name in CONSTRAINTS} == {
-        name: version for name, (version, _) in found.items() if name in CONSTRAINTS
+    command = [sys.executable, str(DOCKER / "dependencies.py"), service, str(REPOSITORY / "pyproject.toml"), *extras]
+    wanted = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    versions = locked(image)
+    assert {normal(re.match(r"[\w.-]+", line).group()) for line in wanted} <= versions.keys(), "run `make lock`"  # type: ignore[union-attr]
+    assert {name: CONSTRAINTS[name] for name in versions if name in CONSTRAINTS} == {
+        name: version for name, (version, _) in versions.items() if name in CONSTRAINTS
     }, "run `make lock`"
-    assert not set(found) - set(CONSTRAINTS), "constraints.txt pins what is installed"
-    assert found["grpcio"][1] == len(LOCK["PLATFORMS"]), "a wheel for each platform"
+    assert not set(versions) - set(CONSTRAINTS), "constraints.txt pins what is installed"
+    assert versions["grpcio"][1] == len(LOCK["PLATFORMS"]), "a wheel for each platform"
     dockerfile = (DOCKER / f"{service}.Dockerfile").read_text()
     assert f"--no-deps --require-hashes --requirement {image}.txt" in dockerfile
     assert "--require-hashes --requirement docker/locked/build.txt" in dockerfile

@@ -16,6 +16,7 @@ from helpers.manifests import (
     DEPLOY,
     REPOSITORY,
     Manifest,
+    command_line,
     containers,
     data_of,
     entrypoint,
@@ -24,7 +25,6 @@ from helpers.manifests import (
     of_kind,
     rendered,
     with_components,
-    words,
     workloads,
 )
 
@@ -94,16 +94,16 @@ def test_the_validation_can_fail() -> None:
 
 def parse(container: Manifest, manifests: list[Manifest], tls: Path) -> tuple[str, click.Context] | None:
     """Parses a container's words with the command they are for; None for others' programs."""
-    command, arguments = words(container, environment(container, manifests, {"JOB_COMPLETION_INDEX": "0"}))
+    command, arguments = command_line(container, environment(container, manifests, {"JOB_COMPLETION_INDEX": "0"}))
     program = " ".join(command or entrypoint(container["image"]))
     if program not in COMMANDS:
         return None
     assert not [word for word in arguments if "$(" in word], f"a variable that is not set: {arguments}"
     arguments = [word.replace("=/tls/", f"={tls}/") for word in arguments]
-    found = COMMANDS[program]
-    with found.make_context(program, arguments) as context:
-        if isinstance(found, click.Group):
-            name, sub, rest = found.resolve_command(context, [*context._protected_args, *context.args])
+    cli = COMMANDS[program]
+    with cli.make_context(program, arguments) as context:
+        if isinstance(cli, click.Group):
+            name, sub, rest = cli.resolve_command(context, [*context._protected_args, *context.args])
             assert sub is not None
             assert name is not None
             return f"{program} {name}", sub.make_context(name, rest, parent=context)
@@ -129,25 +129,25 @@ def test_commands_parse_and_agree_with_ports_probes_and_mounts(name: str, tls: P
                 if f"{kind}Probe" in container
             ]
             assert len(set(ports.values())) == len(ports)
-            found = parse(container, manifests, tls)
-            if found is None:
+            parsed = parse(container, manifests, tls)
+            if parsed is None:
                 known = ("sh", "vllm", "python3", "registry.example/")
                 assert (container.get("command") or [container["image"]])[0].startswith(known), container
                 for probe in probes:
                     assert probe.get("httpGet", {}).get("port", "grpc") in ports
                 continue
-            program, context = found
+            program, context = parsed
             if program in ("model-server serve", "scorer serve"):
-                given = context.params
-                assert given["host"] == "0.0.0.0"
-                assert ports["grpc"] == given["port"]
-                assert ports.get("metrics") == given["metrics_port"]
-                assert ports.get("health") == given["health_port"]
-                assert (given["health_port"] is None) == (given["tls_cert"] is None)
-                assert given["grace"] < workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+                params = context.params
+                assert params["host"] == "0.0.0.0"
+                assert ports["grpc"] == params["port"]
+                assert ports.get("metrics") == params["metrics_port"]
+                assert ports.get("health") == params["health_port"]
+                assert (params["health_port"] is None) == (params["tls_cert"] is None)
+                assert params["grace"] < workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
                 services = [probe["grpc"].get("service", "") for probe in probes]
                 assert services == [SERVICES[program.split()[0]]] * 2 + [""]
-                assert {probe["grpc"]["port"] for probe in probes} == {given["health_port"] or given["port"]}
+                assert {probe["grpc"]["port"] for probe in probes} == {params["health_port"] or params["port"]}
             mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
             for key in ("run", "data", "model_id", "shards"):
                 values = context.params.get(key) or ()
@@ -161,16 +161,16 @@ def test_commands_parse_and_agree_with_ports_probes_and_mounts(name: str, tls: P
 @every
 def test_endpoints_are_services_and_their_ports(name: str, tls: Path) -> None:
     manifests = rendered(name)
-    services = {found["metadata"]["name"]: found for found in of_kind(manifests, "Service")}
+    services = {service["metadata"]["name"]: service for service in of_kind(manifests, "Service")}
     for workload in workloads(manifests):
         for container in containers(workload):
-            found = parse(container, manifests, tls)
-            given = found[1].params if found else {}
+            parsed = parse(container, manifests, tls)
+            params = parsed[1].params if parsed else {}
             where = [
-                *given.get("endpoints", ()),
-                *given.get("endpoint", ()),
-                *given.get("scorers", ()),
-                given.get("scorer"),
+                *params.get("endpoints", ()),
+                *params.get("endpoint", ()),
+                *params.get("scorers", ()),
+                params.get("scorer"),
             ]
             for host, _, port in (word.partition(":") for word in where if word):
                 assert [item["port"] for item in services[host]["spec"]["ports"]] == [int(port)]
@@ -183,10 +183,10 @@ def test_endpoints_are_services_and_their_ports(name: str, tls: Path) -> None:
 def test_names_refer_to_what_is_there(name: str) -> None:
     manifests = rendered(name)
     maps, accounts, claims = (
-        {found["metadata"]["name"] for found in of_kind(manifests, kind)}
+        {manifest["metadata"]["name"] for manifest in of_kind(manifests, kind)}
         for kind in ("ConfigMap", "ServiceAccount", "PersistentVolumeClaim")
     )
-    made = {found["spec"]["secretName"] for found in of_kind(manifests, "Certificate")}
+    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(manifests, "Certificate")}
     for workload in workloads(manifests):
         pod = workload["spec"]["template"]["spec"]
         volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
@@ -204,7 +204,7 @@ def test_names_refer_to_what_is_there(name: str) -> None:
             if "persistentVolumeClaim" in volume:
                 assert volume["persistentVolumeClaim"]["claimName"] in claims
             if "secret" in volume:
-                assert volume["secret"]["secretName"] in made
+                assert volume["secret"]["secretName"] in secrets
 
 
 @every
@@ -230,20 +230,20 @@ def test_selectors_match_pods(name: str) -> None:
         (spec,) = chosen({"matchLabels": service["spec"]["selector"]})
         ports = {port["name"] for port in spec["containers"][0]["ports"]}
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
-    for found in of_kind(manifests, "PodDisruptionBudget", "PodMonitor"):
-        assert len(chosen(found["spec"]["selector"])) == 1
-    for found in of_kind(manifests, "PodMonitor"):
-        (spec,) = chosen(found["spec"]["selector"])
-        for end in found["spec"]["podMetricsEndpoints"]:
+    for manifest in of_kind(manifests, "PodDisruptionBudget", "PodMonitor"):
+        assert len(chosen(manifest["spec"]["selector"])) == 1
+    for manifest in of_kind(manifests, "PodMonitor"):
+        (spec,) = chosen(manifest["spec"]["selector"])
+        for end in manifest["spec"]["podMetricsEndpoints"]:
             assert end["port"] in {port["name"] for port in spec["containers"][0]["ports"]}
-    for found in of_kind(manifests, "NetworkPolicy"):
-        if found["metadata"]["name"] != "load-weights":
-            assert chosen(found["spec"]["podSelector"])
-    for found in of_kind(manifests, "ScaledObject"):
-        target = found["spec"]["scaleTargetRef"]
+    for manifest in of_kind(manifests, "NetworkPolicy"):
+        if manifest["metadata"]["name"] != "load-weights":
+            assert chosen(manifest["spec"]["podSelector"])
+    for manifest in of_kind(manifests, "ScaledObject"):
+        target = manifest["spec"]["scaleTargetRef"]
         (deployment,) = [one for one in of_kind(manifests, target["kind"]) if one["metadata"]["name"] == target["name"]]
         assert "replicas" not in deployment["spec"]
-        label, value = found["spec"]["triggers"][0]["metadata"]["podSelector"].split("=")
+        label, value = manifest["spec"]["triggers"][0]["metadata"]["podSelector"].split("=")
         assert chosen({"matchLabels": {label: value}})
 
 
@@ -325,12 +325,12 @@ def test_shards_agree(tls: Path) -> None:
     folders = []
     for index in range(spec["completions"]):
         variables = environment(container, manifests, {"JOB_COMPLETION_INDEX": str(index)})
-        _, arguments = words(container, variables)
+        _, arguments = command_line(container, variables)
         assert f"--shard={spec['completions']}" in arguments
         folders.append([word for word in arguments if word.startswith("--run=")][-1].removeprefix("--run="))
-    found = parse(merge["spec"]["template"]["spec"]["containers"][0], manifests, tls)
-    assert found is not None
-    assert [str(path) for path in found[1].params["shards"]] == folders
+    parsed = parse(merge["spec"]["template"]["spec"]["containers"][0], manifests, tls)
+    assert parsed is not None
+    assert [str(path) for path in parsed[1].params["shards"]] == folders
     waits = parse(merge["spec"]["template"]["spec"]["initContainers"][0], manifests, tls)
     assert waits is not None
     assert [str(waits[1].params["run"] / f"shard-{n}") for n in range(waits[1].params["shards"])] == folders
@@ -353,32 +353,34 @@ def test_kueue_queues_what_the_page_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "given"),
+    ("engine", "flags"),
     [
         ("vllm", {"--model=$(MODEL)", "--generation-config=vllm"}),
         ("sglang", {"--model-path=$(MODEL)", "--sampling-defaults=openai"}),
     ],
 )
-def test_the_engine_beside_is_where_our_server_looks(engine: str, given: set[str], tls: Path) -> None:
+def test_the_engine_beside_is_where_our_server_looks(engine: str, flags: set[str], tls: Path) -> None:
     manifests = rendered(f"overlay/{engine}")
     (deployment,) = (d for d in of_kind(manifests, "Deployment") if d["metadata"]["name"] == "model-server")
-    found = {container["name"]: container for container in containers(deployment)}
-    assert list(found) == ["wait-for-weights", engine, "model-server"]
-    assert found[engine]["restartPolicy"] == "Always"
-    ours = parse(found["model-server"], manifests, tls)
+    by_name = {container["name"]: container for container in containers(deployment)}
+    assert list(by_name) == ["wait-for-weights", engine, "model-server"]
+    assert by_name[engine]["restartPolicy"] == "Always"
+    ours = parse(by_name["model-server"], manifests, tls)
     assert ours is not None
-    port = found[engine]["ports"][0]["containerPort"]
+    port = by_name[engine]["ports"][0]["containerPort"]
     assert ours[1].params["base_url"] == f"http://127.0.0.1:{port}/v1"
-    assert {f"--port={port}", *given} <= set(found[engine]["args"])
-    assert "nvidia.com/gpu" not in found["model-server"]["resources"]["limits"]
+    assert {f"--port={port}", *flags} <= set(by_name[engine]["args"])
+    assert "nvidia.com/gpu" not in by_name["model-server"]["resources"]["limits"]
 
 
 def test_certificates_carry_the_names_that_are_dialled() -> None:
     manifests = rendered("component/mtls")
-    names = {found["metadata"]["name"]: found["spec"].get("dnsNames") for found in of_kind(manifests, "Certificate")}
+    names = {
+        manifest["metadata"]["name"]: manifest["spec"].get("dnsNames") for manifest in of_kind(manifests, "Certificate")
+    }
     assert names["model-server"] == ["model"]
     assert names["scorer"] == ["scorer"]
-    assert {"model", "scorer"} == {found["metadata"]["name"] for found in of_kind(manifests, "Service")}
+    assert {"model", "scorer"} == {manifest["metadata"]["name"] for manifest in of_kind(manifests, "Service")}
 
 
 def test_all_components_go_together() -> None:

@@ -39,8 +39,8 @@ def container(name: str, *command: str, **more: Any) -> Manifest:
     }
 
 
-def python(name: str, code: str, *words: str, **more: Any) -> Manifest:
-    return container(name, sys.executable, "-S", "-c", code, *words, **more)
+def python(name: str, code: str, *args: str, **more: Any) -> Manifest:
+    return container(name, sys.executable, "-S", "-c", code, *args, **more)
 
 
 def template(*containers: Manifest, app: str = "app", init: tuple[Manifest, ...] = (), **more: Any) -> Manifest:
@@ -134,15 +134,15 @@ async def test_only_what_a_policy_allows_is_connected(cluster: Cluster) -> None:
         "no-names": ("mute", "virtual", "80"),
         "no-world": ("friend", pod_network.NODE, "7000"),
     }
-    cluster.apply([job(name, python("try", CLIENT, *words), app=app) for name, (app, *words) in tries.items()])
+    cluster.apply([job(name, python("try", CLIENT, *args), app=app) for name, (app, *args) in tries.items()])
     ends = {name: await cluster.job(name) == "Complete" for name in tries}
     assert [name for name, well in ends.items() if well] == ["by-address", "by-service", "by-name"]
-    said = {
+    errors = {
         pod.owner["metadata"]["name"]: cluster.log(pod, "try").splitlines()[-1] for pod in cluster.past if pod.exit_code
     }
-    assert "ConnectionRefusedError" in said["not-let-in"]
-    assert "ConnectionRefusedError" in said["not-let-out"]
-    assert "gaierror" in said["no-names"]
+    assert "ConnectionRefusedError" in errors["not-let-in"]
+    assert "ConnectionRefusedError" in errors["not-let-out"]
+    assert "gaierror" in errors["no-names"]
 
 
 async def test_names_lag_behind_pods(cluster: Cluster) -> None:
@@ -150,24 +150,24 @@ async def test_names_lag_behind_pods(cluster: Cluster) -> None:
     cluster.apply([deployment("server", python("server", SERVER, ports=ports)), service("all", clusterIP="None")])
     await until(lambda: any(pod.ready for pod in cluster.of("server")))
 
-    async def found() -> str:
+    async def resolved() -> str:
         code = "import socket; print(socket.gethostbyname('all.lyncean.svc.cluster.local'), end='')"
         (pod,) = cluster.of("server")
-        words = ("ip", "netns", "exec", pod.netns, sys.executable, "-S", "-c", code)
-        process = await asyncio.create_subprocess_exec(*words, stdout=-1, stderr=-3)
+        command = ("ip", "netns", "exec", pod.netns, sys.executable, "-S", "-c", code)
+        process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-3)
         return (await process.communicate())[0].decode()
 
     (first,) = cluster.of("server")
-    assert await found() == "", "it is ready, and its name is not there yet"
+    assert await resolved() == "", "it is ready, and its name is not there yet"
     cluster._lag = 3
     await asyncio.sleep(1.5)
-    assert await found() == first.address
+    assert await resolved() == first.address
     await cluster.drain(first, grace=0)
     await until(lambda: any(pod.ready for pod in cluster.of("server")))
     (second,) = cluster.of("server")
-    assert await found() == first.address, "it is gone, and its name is still there"
+    assert await resolved() == first.address, "it is gone, and its name is still there"
     await asyncio.sleep(3.5)
-    assert await found() == second.address != first.address
+    assert await resolved() == second.address != first.address
 
 
 async def test_containers_start_and_end_in_the_kubelets_order(cluster: Cluster) -> None:
@@ -201,8 +201,8 @@ async def test_a_pod_waits_for_what_is_not_there(cluster: Cluster) -> None:
     cluster.apply([job("needs", needs, volumes=volumes), job("absent", absent)])
 
     def reason(name: str) -> str:
-        found: list[Pod] = [pod for pod in cluster.pods if name in pod.waiting]
-        return found[0].waiting[name][0] if found else ""
+        pods: list[Pod] = [pod for pod in cluster.pods if name in pod.waiting]
+        return pods[0].waiting[name][0] if pods else ""
 
     await until(lambda: (reason("needs"), reason("absent")) == ("ContainerCreating", "ErrImagePull"))
     cluster.secret("tls", {"key": b"mounted"})

@@ -25,8 +25,8 @@ BIN = Path(sys.executable).parent
 
 
 def results(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "results.json").read_text())
-    return found
+    loaded: dict[str, Any] = json.loads((run / "results.json").read_text())
+    return loaded
 
 
 def local_run(folder: Path, *flags: str) -> dict[str, Any]:
@@ -67,10 +67,10 @@ CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 
 async def connects(source: Pod, address: str, port: int) -> bool:
     """Returns True if a connection from a pod succeeds."""
-    words = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, address, str(port))
-    process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE)
-    _, said = await process.communicate()
-    assert process.returncode == 0 or b"ConnectionRefusedError" in said, said
+    command = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, address, str(port))
+    process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+    _, stderr = await process.communicate()
+    assert process.returncode == 0 or b"ConnectionRefusedError" in stderr, stderr
     return process.returncode == 0
 
 
@@ -238,8 +238,8 @@ async def test_servers_that_stay_are_shared_and_evaluated_by_their_address(
         cluster.apply([one for one in submitted(*flags) if one["metadata"]["name"] != "lyncean-runs"])
         for run in ("one", "two", "three", "four"):
             assert await cluster.job(f"orchestrator-{run}") == "Complete", logs(cluster)
-            found = results(cluster.claim("lyncean-runs") / run)
-            metrics = {name: task["metrics"] for name, task in found["tasks"].items()}
+            content = results(cluster.claim("lyncean-runs") / run)
+            metrics = {name: task["metrics"] for name, task in content["tasks"].items()}
             assert metrics == {name: task["metrics"] for name, task in local["tasks"].items()}
         assert sorted(pod.labels["app.kubernetes.io/name"] for pod in cluster.pods) == ["api", *["model-server"] * 2]
 
@@ -255,8 +255,8 @@ async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, A
     manifests = submitted("--run=one", "--shards=2", "--out=s3://bucket/runs", "--max-requests-per-second=4")
     assert not of_kind(manifests, "PersistentVolumeClaim")
     async with Cluster(tmp_path) as cluster:
-        words = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "5000"]
-        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as moto:
+        command = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "5000"]
+        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as moto:
             try:
                 await in_store(cluster, "urllib.request.urlopen(urllib.request.Request(url, method='PUT')).read()")
                 cluster.secret("lyncean-storage", {key: value.encode() for key, value in STORE.items()})
@@ -267,8 +267,8 @@ async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, A
                 assert pod.exit_code == 3, logs(cluster)
                 for job in ("orchestrator-one", "merge-one"):
                     assert await cluster.job(job) == "Complete", logs(cluster)
-                found = await in_store(cluster, "print(store.get('runs/one/merged/results.json').decode())")
-                assert json.loads(found) == local
+                merged = await in_store(cluster, "print(store.get('runs/one/merged/results.json').decode())")
+                assert json.loads(merged) == local
             finally:
                 moto.kill()
 
@@ -288,13 +288,13 @@ while True:
             raise
         time.sleep(0.2)
 """
-    words = [*cluster.outside, sys.executable, "-c", program]
+    command = [*cluster.outside, sys.executable, "-c", program]
     environment = {"PATH": "/usr/sbin:/usr/bin:/bin", **STORE}
     process = await asyncio.create_subprocess_exec(
-        *words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    output, said = await process.communicate()
-    assert process.returncode == 0, f"{said.decode()}\n{logs(cluster)}"
+    output, stderr = await process.communicate()
+    assert process.returncode == 0, f"{stderr.decode()}\n{logs(cluster)}"
     return output.decode()
 
 
@@ -338,8 +338,8 @@ async def test_a_suite_of_two_models_by_three_tasks_ends_in_one_leaderboard(tmp_
         environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
         got = subprocess.run([*command, "--get", "got"], check=True, capture_output=True, cwd=tmp_path, env=environment)
         assert got.stdout.endswith(b"got/leaderboard.html\n")
-        words = [str(BIN / "orchestrator"), "eval", "--suite", "night.yaml", "--run", "here", "--quiet"]
-        subprocess.run(words, check=True, cwd=tmp_path, env=environment)
-    there, here = (json.loads((tmp_path / place / "leaderboard.json").read_text()) for place in ("got", "here"))
+        argv = [str(BIN / "orchestrator"), "eval", "--suite", "night.yaml", "--run", "here", "--quiet"]
+        subprocess.run(argv, check=True, cwd=tmp_path, env=environment)
+    there, here = (json.loads((tmp_path / folder / "leaderboard.json").read_text()) for folder in ("got", "here"))
     assert there == here
     assert {cell["state"] for row in here["tables"][0]["models"] for cell in row["tasks"].values()} == {"complete"}

@@ -58,8 +58,8 @@ async def test_a_group_serves_is_made_anew_when_a_worker_ends_and_goes_with_its_
         assert len(keys) == len(set(keys))
         with PodApi(cluster) as api:
             env = {**os.environ, "KUBECONFIG": str(api.config(tmp_path / "config"))}
-            words = [str(BIN / "orchestrator"), "submit", "--run=one", "--delete"]
-            deleted = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, env=env)
+            command = [str(BIN / "orchestrator"), "submit", "--run=one", "--delete"]
+            deleted = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=env)
             assert deleted.returncode == 0, deleted.stderr
         assert cluster.pods == [], "the nodes' GPUs are free"
         left = {one["kind"] for one in cluster.manifests}

@@ -57,8 +57,8 @@ def logs(cluster: Cluster) -> str:
 
 def connects(source: Pod, target: Pod) -> bool:
     """Returns True if a connection from a pod to a model server's port succeeds."""
-    words = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, target.address, "50051")
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, target.address, "50051")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "ConnectionRefusedError" in done.stderr, done.stderr
     return done.returncode == 0
 
@@ -75,8 +75,8 @@ def impatient(manifests: list[Manifest], seconds: int = 240) -> list[Manifest]:
     """The same manifests; a pod that does not reach its servers ends after some seconds in place of 45 minutes."""
     for job in of_kind(manifests, "Job"):
         for container in job["spec"]["template"]["spec"].get("initContainers", ()):
-            words = container.get("args", [])
-            container["args"] = [f"--patience={seconds}" if word == "--patience=2700" else word for word in words]
+            args = container.get("args", [])
+            container["args"] = [f"--patience={seconds}" if word == "--patience=2700" else word for word in args]
     return manifests
 
 
@@ -118,8 +118,8 @@ async def test_the_suite_of_the_page_has_its_ways_out_and_leaves_no_policy(tmp_p
             assert await cluster.job(f"orchestrator-{run}") == "Complete", logs(cluster)
         with PodApi(cluster) as api:
             env = {**os.environ, "KUBECONFIG": str(api.config(tmp_path / "config"))}
-            words = [*command, "--delete"]
-            deleted = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, env=env)
+            deletion = [*command, "--delete"]
+            deleted = await asyncio.to_thread(subprocess.run, deletion, capture_output=True, text=True, env=env)
             assert deleted.returncode == 0, deleted.stderr
         assert of_kind(cluster.manifests, "NetworkPolicy", "Job", "ConfigMap") == []
 
@@ -138,8 +138,8 @@ async def test_the_suite_of_the_page_is_complete_and_runs_after_it_are(tmp_path:
     done = subprocess.run([*command, "--component=network-policies"], check=True, capture_output=True, text=True)
     async with Cluster(tmp_path / "cluster") as cluster:
         cluster.image(IMAGE, SERVE)
-        own = f"exec {' '.join(SERVE)} --port=50051"
-        cluster.image("lyncean-model-server:dev", ["sh", "-c", own])  # no GPU and no checkpoint are here
+        serve = f"exec {' '.join(SERVE)} --port=50051"
+        cluster.image("lyncean-model-server:dev", ["sh", "-c", serve])  # no GPU and no checkpoint are here
         await served(cluster)
         manifests = impatient(objects(done.stdout), 400)
         cluster.apply(of_kind(manifests, "PersistentVolumeClaim"))
@@ -178,8 +178,8 @@ async def test_an_image_is_shut_in_until_its_pod_has_ended(tmp_path: Path) -> No
         cluster.delete = noting  # type: ignore[method-assign]
         with PodApi(cluster) as api:
             env = {**os.environ, "KUBECONFIG": str(api.config(tmp_path / "config"))}
-            words = [str(BIN / "orchestrator"), "submit", "--run=shut", "--delete"]
-            deleted = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, env=env)
+            command = [str(BIN / "orchestrator"), "submit", "--run=shut", "--delete"]
+            deleted = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=env)
             assert deleted.returncode == 0, deleted.stderr
         assert before
         assert not any(before), "a policy went before the pod that it shuts in"

@@ -39,23 +39,23 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("node")
     for name in ("server.js", "package.json"):
         shutil.copy(REPOSITORY / "examples/node" / name, folder)
-    words = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0"]
+    install = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0"]
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("no node or no npm: apt-get install nodejs npm")
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(install, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"`npm install` in examples/node fails: {done.stderr.strip()[:200]}")
     folder.chmod(0o755)
     return folder
 
 
-def command(node: Path, *words: str) -> list[str]:
-    return ["env", f"LYNCEAN_PROTOS={REPOSITORY}/protos", "node", str(node / "server.js"), *words]
+def command(node: Path, *args: str) -> list[str]:
+    return ["env", f"LYNCEAN_PROTOS={REPOSITORY}/protos", "node", str(node / "server.js"), *args]
 
 
 def submit(*flags: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    words = [str(BIN / "orchestrator"), "submit", *flags]
-    return subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})})
+    argv = [str(BIN / "orchestrator"), "submit", *flags]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})})
 
 
 def rendered(*flags: str) -> list[Manifest]:
@@ -75,13 +75,13 @@ async def local_run(node: Path, folder: Path) -> dict[str, Any]:
     try:
         assert server.stdout is not None
         port = (await server.stdout.readline()).decode().strip().rpartition(":")[2]
-        words = (str(BIN / "orchestrator"), "eval", *TASK, f"--endpoint=127.0.0.1:{port}", f"--run={folder}", "--quiet")
-        assert await (await asyncio.create_subprocess_exec(*words)).wait() == 0
+        argv = (str(BIN / "orchestrator"), "eval", *TASK, f"--endpoint=127.0.0.1:{port}", f"--run={folder}", "--quiet")
+        assert await (await asyncio.create_subprocess_exec(*argv)).wait() == 0
     finally:
         server.kill()
         await server.wait()
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    loaded: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return loaded
 
 
 async def in_store(cluster: Cluster, code: str) -> str:
@@ -97,10 +97,10 @@ async def in_store(cluster: Cluster, code: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        output, said = await process.communicate()
+        output, stderr = await process.communicate()
         if process.returncode == 0:
             return output.decode()
-        assert time.monotonic() < end, f"{said.decode()}\n{logs(cluster)}"
+        assert time.monotonic() < end, f"{stderr.decode()}\n{logs(cluster)}"
         await asyncio.sleep(0.5)
 
 
@@ -115,8 +115,8 @@ async def test_eight_shards_one_killed_and_one_evicted_end_in_the_local_runs_res
     async with Cluster(tmp_path / "cluster") as cluster:
         cluster.image(IMAGE, command(node), node)
         cluster.secret("lyncean-storage", {key: value.encode() for key, value in STORE.items()})
-        words = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "443"]
-        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as moto:
+        argv = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "443"]
+        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(argv, stdout=log, stderr=log) as moto:
             try:
                 await in_store(cluster, "urllib.request.urlopen(urllib.request.Request(url, method='PUT')).read()")
                 cluster.apply(manifests)
@@ -130,10 +130,10 @@ async def test_eight_shards_one_killed_and_one_evicted_end_in_the_local_runs_res
                 assert first.exit_code == 137
                 assert len([pod for pod in cluster.past if pod.index is not None]) == 10
                 assert cluster.pods == [], "something is left running"
-                found = await in_store(cluster, "print(store.get('runs/acme/merged/results.json').decode())")
+                merged = await in_store(cluster, "print(store.get('runs/acme/merged/results.json').decode())")
             finally:
                 moto.kill()
-    there, here = json.loads(found), await local_run(node, tmp_path / "here")
+    there, here = json.loads(merged), await local_run(node, tmp_path / "here")
     assert there["tasks"] == here["tasks"]
 
 

@@ -45,8 +45,8 @@ def local_run(folder: Path) -> dict[str, Any]:
     finally:
         for server in servers:
             server.kill()
-    found: dict[str, Any] = json.loads((folder / "run" / "results.json").read_text())
-    return found
+    loaded: dict[str, Any] = json.loads((folder / "run" / "results.json").read_text())
+    return loaded
 
 
 async def test_a_run_brings_its_tools_and_goes_on_where_they_are_killed(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ async def test_no_code_gets_out_of_a_pods_sandbox(tmp_path: Path) -> None:
             (folder / name).chmod(mode)
         places = {"address": "127.0.0.1:50053", "secret": "/tmp/token", "open": "/tmp/open", "server": process}
         inside = ["ip", "netns", "exec", pod.netns, sys.executable, str(HERE / "escaping.py")]
-        words = json.dumps(places | {"names": list(ESCAPES)})
-        tried = await asyncio.create_subprocess_exec(*inside, words, stdout=subprocess.PIPE, env=environment())
+        argument = json.dumps(places | {"names": list(ESCAPES)})
+        tried = await asyncio.create_subprocess_exec(*inside, argument, stdout=subprocess.PIPE, env=environment())
         output, _ = await tried.communicate()
         assert json.loads(output) == {}, logs(cluster)
         assert user

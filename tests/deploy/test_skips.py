@@ -25,11 +25,11 @@ def reasons(path: Path) -> Iterator[str]:
     """Yields the reason of each skip as written; those of `missing()` are `why`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("pytest.skip", "pytest.importorskip"):
-            given = [each.value for each in node.keywords if each.arg == "reason"]
-            given += node.args if "importorskip" not in ast.unparse(node.func) else []
-            yield ast.unparse(given[0]) if given else "no reason"
+            texts = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            texts += node.args if "importorskip" not in ast.unparse(node.func) else []
+            yield ast.unparse(texts[0]) if texts else "no reason"
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.skipif":
-            yield from (ast.unparse(each.value) for each in node.keywords if each.arg == "reason")
+            yield from (ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "reason")
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if list(reasons(path))], ids=lambda path: path.name)

@@ -19,8 +19,8 @@ mkdir -p "$2" && echo part >> "$2/model.safetensors"
 
 
 def container(workload: str, name: str) -> Manifest:
-    (found,) = (one for one in workloads(rendered("overlay/gpu")) if one["metadata"]["name"] == workload)
-    pod = found["spec"]["template"]["spec"]
+    (manifest,) = (one for one in workloads(rendered("overlay/gpu")) if one["metadata"]["name"] == workload)
+    pod = manifest["spec"]["template"]["spec"]
     (one,) = (one for one in [*pod.get("initContainers", ()), *pod["containers"]] if one["name"] == name)
     return one
 
@@ -31,8 +31,8 @@ def load(folder: Path, end: str, **other: str) -> subprocess.CompletedProcess[st
     program.chmod(0o755)
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "MODEL": str(folder / "models/model")}
     environment |= {"REPOSITORY": "team/model", "REVISION": "abc", **other}
-    words = container("load-weights", "load-weights")["command"]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    command = container("load-weights", "load-weights")["command"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_a_folder_of_the_models_name_is_a_whole_one(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_folder_of_other_weights_is_neither_taken_nor_mixed_with_these(tmp_pat
     assert load(tmp_path, "exit 0").returncode == 0
     assert (model / "model.safetensors").read_text() == "part\n", "it went on where other weights had ended"
     other = load(tmp_path, "exit 0", REVISION="new")
-    said = f"{model} is from team/model@abc, not team/model@new: give another --model, or delete that folder\n"
-    assert (other.returncode, other.stderr) == (2, said)
+    message = f"{model} is from team/model@abc, not team/model@new: give another --model, or delete that folder\n"
+    assert (other.returncode, other.stderr) == (2, message)
     assert len((tmp_path / "calls").read_text().splitlines()) == 2
     unnamed = load(tmp_path, "exit 1", REPOSITORY="", REVISION="")
     assert (unnamed.returncode, unnamed.stdout) == (0, f"{model} is there\n")
@@ -64,8 +64,8 @@ def test_a_folder_that_came_another_way_is_taken_and_said(tmp_path: Path) -> Non
     model = tmp_path / "models/model"
     model.mkdir(parents=True)
     done = load(tmp_path, "exit 1")
-    said = f"{model} is there, not by this Job: it is taken for team/model@abc\n"
-    assert (done.returncode, done.stdout) == (0, said)
+    message = f"{model} is there, not by this Job: it is taken for team/model@abc\n"
+    assert (done.returncode, done.stdout) == (0, message)
 
 
 def test_without_weights_the_folder_is_there_or_it_says_so(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_the_hubs_own_program_has_these_flags() -> None:
 
 
 def waiting(model: Path, **other: str) -> subprocess.Popen[str]:
-    words = container("model-server", "wait-for-weights")["command"]
+    command = container("model-server", "wait-for-weights")["command"]
     environment = {"PATH": "/usr/bin:/bin", "MODEL": str(model), "REPOSITORY": "", "REVISION": "", **other}
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def test_replicas_wait_for_the_whole_folder(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_replicas_do_not_start_with_other_weights(tmp_path: Path) -> None:
     with waiting(note.parent, REPOSITORY="team/model", REVISION="abc") as process:
         try:
             assert process.stdout is not None
-            said = f"waiting: {note.parent} is from team/model@old, not team/model@abc\n"
-            assert process.stdout.readline() == said
+            message = f"waiting: {note.parent} is from team/model@old, not team/model@abc\n"
+            assert process.stdout.readline() == message
             note.write_text("team/model@abc\n")
             assert process.wait(60) == 0
         finally:

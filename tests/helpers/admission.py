@@ -44,9 +44,9 @@ def refused(manifests: Sequence[Manifest]) -> list[str]:
 def unchangeable(before: Sequence[Manifest], after: Sequence[Manifest]) -> list[str]:
     """Returns what would be refused where `after` is applied over `before`."""
     problems = []
-    there = {_key(one): one for one in before}
+    by_key = {_key(one): one for one in before}
     for one in after:
-        if (old := there.get(_key(one))) is None:
+        if (old := by_key.get(_key(one))) is None:
             continue
         called = f"{one['kind']} {one['metadata']['name']}"
         spec, was = one.get("spec", {}), old.get("spec", {})
@@ -63,12 +63,12 @@ def unchangeable(before: Sequence[Manifest], after: Sequence[Manifest]) -> list[
 
 def contended(first: Sequence[Manifest], second: Sequence[Manifest]) -> list[str]:
     """Returns the fields that two field managers would want to be different, in objects of one name."""
-    there = {_key(one): one for one in first}
+    by_key = {_key(one): one for one in first}
     return [
         f"{one['kind']} {one['metadata']['name']}: {path}"
         for one in second
-        if _key(one) in there
-        for path in _differing(there[_key(one)], one, "")
+        if _key(one) in by_key
+        for path in _differing(by_key[_key(one)], one, "")
     ]
 
 
@@ -206,7 +206,7 @@ def _labels(node: Any, path: str) -> Iterator[str]:
     for key, value in node.items():
         here = f"{path}.{key}".removeprefix(".")
         # A Service's selector is a map of labels; others' are objects of their own.
-        is_map = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        is_map = isinstance(value, dict) and all(isinstance(entry, str) for entry in value.values())
         if key in ("labels", "matchLabels", "nodeSelector", "selector") and is_map:
             for name, word in value.items():
                 prefix, slash, last = name.rpartition("/")
@@ -349,20 +349,20 @@ def _restricted(pod: Manifest) -> Iterator[str]:
     kinds = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
     yield from (f"the volume {one['name']!r}" for one in pod.get("volumes", ()) if not one.keys() & kinds)
     for container in containers_of(pod):
-        own = container.get("securityContext", {})
+        security = container.get("securityContext", {})
         name = container["name"]
-        if not own.get("runAsNonRoot", context.get("runAsNonRoot")):
+        if not security.get("runAsNonRoot", context.get("runAsNonRoot")):
             yield f"{name}: runAsNonRoot"
-        if own.get("runAsUser", context.get("runAsUser")) == 0:
+        if security.get("runAsUser", context.get("runAsUser")) == 0:
             yield f"{name}: user 0"
-        seccomp = own.get("seccompProfile", context.get("seccompProfile", {})).get("type")
+        seccomp = security.get("seccompProfile", context.get("seccompProfile", {})).get("type")
         if seccomp not in ("RuntimeDefault", "Localhost"):
             yield f"{name}: seccompProfile"
-        if own.get("allowPrivilegeEscalation") is not False:
+        if security.get("allowPrivilegeEscalation") is not False:
             yield f"{name}: allowPrivilegeEscalation"
-        if "ALL" not in own.get("capabilities", {}).get("drop", ()) or own["capabilities"].get("add"):
+        if "ALL" not in security.get("capabilities", {}).get("drop", ()) or security["capabilities"].get("add"):
             yield f"{name}: capabilities"
-        if own.get("privileged"):
+        if security.get("privileged"):
             yield f"{name}: privileged"
 
 

@@ -70,7 +70,7 @@ def run(container: str, *arguments: str, volumes: tuple[str, ...] = ()) -> str:
     return done.stdout
 
 
-def own(folder: Path) -> Path:
+def give_to_user(folder: Path) -> Path:
     """Gives a folder to the images' user."""
     os.chown(folder, 65532, 65532)
     folder.chmod(0o755)

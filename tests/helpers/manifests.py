@@ -159,7 +159,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     )
 
 
-def words(container: Manifest, variables: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def command_line(container: Manifest, variables: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """A container's command and arguments, expanded."""
     return (
         [expand(word, variables) for word in container.get("command", ())],

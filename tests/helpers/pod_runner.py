@@ -31,12 +31,12 @@ from helpers.manifests import (
     INSTALL_KUBECTL,
     REPOSITORY,
     Manifest,
+    command_line,
     data_of,
     entrypoint,
     environment,
     image_variables,
     of_kind,
-    words,
 )
 from helpers.pod_network import DNS, NODE, Peer, rules
 
@@ -208,8 +208,8 @@ class Cluster:
         self._tasks.append(asyncio.create_task(self._answers()))
         return self
 
-    async def _helper(self, *words: str) -> asyncio.subprocess.Process:
-        script, *arguments = words
+    async def _helper(self, *args: str) -> asyncio.subprocess.Process:
+        script, *arguments = args
         return await asyncio.create_subprocess_exec(
             *(*self.outside, sys.executable, str(HERE / script), *arguments),
             stdin=subprocess.PIPE,
@@ -258,10 +258,10 @@ class Cluster:
 
         What is there already stays as it is; a change of it would be one object of two owners, and is refused.
         """
-        there = {(one["kind"], one["metadata"]["name"]): one for one in self.manifests}
+        by_name = {(one["kind"], one["metadata"]["name"]): one for one in self.manifests}
         for one in manifests:
             name = one["kind"], one["metadata"]["name"]
-            assert there.get(name, one) == one, f"{name} is there, and it is another one"
+            assert by_name.get(name, one) == one, f"{name} is there, and it is another one"
         manifests = [one for one in manifests if one not in self.manifests]
         self.manifests = [*self.manifests, *manifests]
         for manifest in of_kind(manifests, "PersistentVolumeClaim"):
@@ -484,7 +484,7 @@ class Cluster:
         image = container["image"]
         command, folders = self._images.get(image, (entrypoint(image), ()))
         variables = self._variables(pod, container)
-        own, arguments = words(container, variables)
+        program, arguments = command_line(container, variables)
         variables["PATH"] = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin"
         context = {**pod.spec["securityContext"], **container["securityContext"]}
         mounts = []
@@ -504,7 +504,7 @@ class Cluster:
                 *(*self._limit(pod, container), "ip", "netns", "exec", pod.netns, "/bin/sh", *script),
                 "yes" if context.get("readOnlyRootFilesystem") else "no",
                 *(*mounts, *(f"ro={path}:{path}" for path in (*CODE, *folders)), "--"),
-                *(own or command),
+                *(program or command),
                 *arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

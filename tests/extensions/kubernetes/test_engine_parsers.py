@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.engine_parser import parsed
-from helpers.manifests import DEPLOY, containers_of, environment, group_templates, needs_kubectl, of_kind, words
+from helpers.manifests import DEPLOY, command_line, containers_of, environment, group_templates, needs_kubectl, of_kind
 from helpers.submitting import submitted
 
 pytest.importorskip("torch", reason="no torch, which the engines' options import: pip install -e '.[transformers]'")
@@ -60,7 +60,7 @@ def argv(engine: str, flags: tuple[str, ...]) -> list[str]:
     pods = [template["spec"] for _, role, template in group_templates(manifests) if role == "worker"] or pods
     (container,) = (one for pod in pods for one in containers_of(pod) if one["name"] == engine)
     group = {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": "1", "LWS_LEADER_ADDRESS": "engine-one-0.engine-one.lyncean"}
-    return words(container, {**environment(container, manifests), **group})[1]
+    return command_line(container, {**environment(container, manifests), **group})[1]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -68,8 +68,8 @@ def test_the_pinned_engine_takes_every_row(engine: str, tmp_path: Path) -> None:
     rows = [(flags, wanted) for name, flags, wanted in ROWS if name == engine]
     site = unpacked(engine, tmp_path)
     mistaken = [*argv(engine, ()), "--no-such-option=1"]
-    *found, refused = parsed(str(site), engine, [*(argv(engine, flags) for flags, _ in rows), mistaken])
+    *accepted, refused = parsed(str(site), engine, [*(argv(engine, flags) for flags, _ in rows), mistaken])
     assert "--no-such-option" in refused["error"]
-    for (flags, wanted), values in zip(rows, found, strict=True):
+    for (flags, wanted), values in zip(rows, accepted, strict=True):
         assert "error" not in values, (flags, values)
         assert {key: values[key] for key in wanted} == wanted, flags

@@ -16,10 +16,10 @@ from helpers.manifests import (
     OVERLAYS,
     REPOSITORY,
     Manifest,
+    command_line,
     environment,
     needs_kubectl,
     of_kind,
-    words,
 )
 from helpers.submitting import submit, submitted as rendered
 
@@ -31,21 +31,21 @@ DEMO = (*HERE, "--synthetic")
 
 
 def arguments(manifests: list[Manifest], job: str, index: int = 0) -> list[str]:
-    (found,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == job)
-    (main,) = found["spec"]["template"]["spec"]["containers"]
-    return words(main, environment(main, manifests, {"JOB_COMPLETION_INDEX": str(index)}))[1]
+    (manifest,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == job)
+    (main,) = manifest["spec"]["template"]["spec"]["containers"]
+    return command_line(main, environment(main, manifests, {"JOB_COMPLETION_INDEX": str(index)}))[1]
 
 
 def pod_of(manifests: list[Manifest], workload: str) -> Manifest:
-    (found,) = (one for one in of_kind(manifests, "Deployment", "Job") if one["metadata"]["name"] == workload)
-    pod: Manifest = found["spec"]["template"]["spec"]
+    (manifest,) = (one for one in of_kind(manifests, "Deployment", "Job") if one["metadata"]["name"] == workload)
+    pod: Manifest = manifest["spec"]["template"]["spec"]
     return pod
 
 
 def container(pod: Manifest, name: str) -> Manifest:
-    found: Manifest
-    (found,) = (one for one in [*pod.get("initContainers", ()), *pod["containers"]] if one["name"] == name)
-    return found
+    chosen: Manifest
+    (chosen,) = (one for one in [*pod.get("initContainers", ()), *pod["containers"]] if one["name"] == name)
+    return chosen
 
 
 def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
@@ -58,9 +58,9 @@ def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
         "--data=/data/x y",
     ]
     manifests = rendered(*HERE, *flags, "--run=night")
-    given = arguments(manifests, "orchestrator-night")
-    assert given[0] == "eval"
-    params = evaluate.make_context("eval", given[1:]).params
+    args = arguments(manifests, "orchestrator-night")
+    assert args[0] == "eval"
+    params = evaluate.make_context("eval", args[1:]).params
     wanted = evaluate.make_context("eval", ["--task=vstar_bench", *flags, "--run=/runs/night"]).params
     here = {"endpoint": ("model:50051",), "scorer": "scorer:50052", "patience": 3600.0}
     assert params == {**wanted, **here}
@@ -99,7 +99,7 @@ def test_a_task_file_travels_with_the_run(tmp_path: Path, more: tuple[str, ...])
     pod = job["spec"]["template"]["spec"]
     assert {"--task=/tasks/My_animals.yaml", "--data=/data/rows.csv"} <= set(pod["containers"][0]["args"])
     (volume,) = (one for one in pod["volumes"] if one["name"] == "tasks")
-    held = {found["metadata"]["name"]: found["data"] for found in of_kind(manifests, "ConfigMap")}
+    held = {config_map["metadata"]["name"]: config_map["data"] for config_map in of_kind(manifests, "ConfigMap")}
     assert held[volume["configMap"]["name"]] == {"My_animals.yaml": TASK}
     assert {"name": "tasks", "mountPath": "/tasks", "readOnly": True} in pod["containers"][0]["volumeMounts"]
 
@@ -124,8 +124,8 @@ def test_replicas_model_names_and_places() -> None:
     assert deployment["spec"]["replicas"] == 5
     pod = deployment["spec"]["template"]["spec"]
     for one in (container(pod, "vllm"), container(pod, "model-server")):
-        assert "--model=/models/qwen" in words(one, environment(one, manifests))[1]
-    assert {found["metadata"]["namespace"] for found in manifests} == {"team"}
+        assert "--model=/models/qwen" in command_line(one, environment(one, manifests))[1]
+    assert {manifest["metadata"]["namespace"] for manifest in manifests} == {"team"}
     pods = [pod, pod_of(manifests, "orchestrator-first")]
     images = {one["image"] for pod in pods for one in [*pod["initContainers"], *pod["containers"]]}
     ours = {f"registry.example/x/lyncean-{name}:v9" for name in ("model-server-slim", "scorer", "orchestrator")}
@@ -146,12 +146,12 @@ def test_two_models_share_no_name_and_one_label_owns_a_run(overlay: str) -> None
     kinds = (*OWNED, "NetworkPolicy") if is_image else OWNED
     runs = [rendered(*flags, model) for model in models]
     assert not owners(runs[0]) & owners(runs[1])
-    for found in runs:
-        labels = [one["metadata"]["labels"].get("lyncean.dev/run") for one in found if one["kind"] in kinds]
+    for run in runs:
+        labels = [one["metadata"]["labels"].get("lyncean.dev/run") for one in run if one["kind"] in kinds]
         assert len(set(labels)) == 1
         assert labels[0].startswith("marvel-")
-        assert {kind for kind, _ in owners(found)} == set(kinds), "no Deployment, no Service, no budget"
-        pod = pod_of(found, f"orchestrator-{labels[0]}")
+        assert {kind for kind, _ in owners(run)} == set(kinds), "no Deployment, no Service, no budget"
+        pod = pod_of(run, f"orchestrator-{labels[0]}")
         (always,) = {one["restartPolicy"] for one in pod["initContainers"] if one["name"] in ("model-server", "scorer")}
         assert always == "Always"
         assert pod["initContainers"][-1]["name"] == "wait", "the servers have started before"
@@ -170,7 +170,7 @@ def test_runs_of_one_model_share_servers_and_their_scaling() -> None:
     flags = ("--task=marvel", "--data=/data/marvel", "--model=/models/a", "--servers=shared", *components)
     one, two = (rendered(*flags, f"--run={name}") for name in ("one", "two"))
     shared = {name for name in owners(one) & owners(two) if name[0] != "PodMonitor"}
-    ((_, name),) = (found for found in shared if found[0] == "Deployment")
+    ((_, name),) = (owner for owner in shared if owner[0] == "Deployment")
     called = name.removeprefix("model-server-")
     assert {kind for kind, _ in shared} == {
         *("ConfigMap", "Deployment", "Job", "PodDisruptionBudget", "ScaledObject", "Service"),
@@ -181,7 +181,7 @@ def test_runs_of_one_model_share_servers_and_their_scaling() -> None:
     pods, query = (trigger["metadata"] for trigger in scaled["spec"]["triggers"])
     assert pods["podSelector"] == f"app.kubernetes.io/name=orchestrator,lyncean.dev/servers={called}"
     assert query["query"] == f'sum(lyncean_in_flight{{pod=~"{name}-.*",namespace="lyncean"}})'
-    (certificate,) = (found for found in of_kind(one, "Certificate") if found["metadata"]["name"] == name)
+    (certificate,) = (entry for entry in of_kind(one, "Certificate") if entry["metadata"]["name"] == name)
     assert certificate["spec"]["dnsNames"] == [f"model-{called}"]
     secrets = [volume["secret"]["secretName"] for volume in pod_of(one, name)["volumes"] if volume["name"] == "tls"]
     assert secrets == [certificate["spec"]["secretName"]]
@@ -235,8 +235,8 @@ def test_what_is_served_already_is_evaluated_without_a_model_server() -> None:
 def test_an_openai_compatible_api_is_evaluated_through_a_proxy() -> None:
     manifests = rendered(*SERVED, "--endpoint=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B")
     proxy = container(pod_of(manifests, "orchestrator-served"), "model-server")
-    found = words(proxy, environment(proxy, manifests))[1]
-    assert {"--backend=openai", "--base-url=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B"} <= set(found)
+    args = command_line(proxy, environment(proxy, manifests))[1]
+    assert {"--backend=openai", "--base-url=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B"} <= set(args)
     assert "nvidia.com/gpu" not in proxy["resources"]["limits"]
     key = {"secretKeyRef": {"name": "lyncean-endpoint", "key": "key", "optional": True}}
     assert {"name": "OPENAI_API_KEY", "valueFrom": key} in proxy["env"]
@@ -278,8 +278,8 @@ def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
         *("--shards=2", "--run=marvel", "--", "--serve", "--port=50051"),
     )
     pods = {
-        found["metadata"]["name"]: found["spec"]["template"]["spec"]
-        for found in of_kind(manifests, "Deployment", "Job")
+        workload["metadata"]["name"]: workload["spec"]["template"]["spec"]
+        for workload in of_kind(manifests, "Deployment", "Job")
     }
     assert pods.keys() == {"orchestrator-marvel", "merge-marvel"}
     assert all(pod["imagePullSecrets"] == [{"name": "acme"}, {"name": "ours"}] for pod in pods.values())
@@ -295,18 +295,18 @@ def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
         {"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"},
         {"key": "amd.com/gpu", "operator": "Exists"},
     ]
-    found = environment(server, manifests)
-    assert (found["MODE"], found["LIST"]) == ("fast", "a=b")
+    variables = environment(server, manifests)
+    assert (variables["MODE"], variables["LIST"]) == ("fast", "a=b")
     names = set(
         re.findall(r"^\| `(LYNCEAN_(?!TOKEN)\w+)` \|", (REPOSITORY / "docs/contract.md").read_text(), re.MULTILINE)
     )
     assert len(names) == 4
-    assert names & found.keys() == (names if secured else set())
+    assert names & variables.keys() == (names if secured else set())
     if secured:
         (mounted,) = (mount["mountPath"] for mount in server["volumeMounts"] if mount["name"] == "model-server-tls")
-        files = {found[name] for name in names if name.startswith("LYNCEAN_TLS_")}
+        files = {variables[name] for name in names if name.startswith("LYNCEAN_TLS_")}
         assert files == {f"{mounted}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
-        assert found["LYNCEAN_HEALTH_PORT"] == str(server["livenessProbe"]["grpc"]["port"])
+        assert variables["LYNCEAN_HEALTH_PORT"] == str(server["livenessProbe"]["grpc"]["port"])
     claimed = {claim["metadata"]["name"] for claim in of_kind(manifests, "PersistentVolumeClaim")}
     mounted_claims = {
         volume["persistentVolumeClaim"]["claimName"]
@@ -330,8 +330,8 @@ def test_resources_of_our_own_server_change_by_flags_too() -> None:
 def downloaded(manifests: list[Manifest]) -> tuple[str, str, str]:
     """The folder that load-weights is for, and what it downloads into it."""
     (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"].startswith("load-weights-"))
-    found = environment(job["spec"]["template"]["spec"]["containers"][0], manifests)
-    return found["MODEL"], found["REPOSITORY"], found["REVISION"]
+    variables = environment(job["spec"]["template"]["spec"]["containers"][0], manifests)
+    return variables["MODEL"], variables["REPOSITORY"], variables["REVISION"]
 
 
 LLAVA = ("--task=marvel", "--data=/data/marvel", "--model=/models/llava")
@@ -340,8 +340,8 @@ LLAVA = ("--task=marvel", "--data=/data/marvel", "--model=/models/llava")
 def test_weights_are_those_of_the_model_that_is_named() -> None:
     assert downloaded(rendered(*LLAVA)) == ("/models/llava", "", ""), "a folder that is on the volume"
     for overlay in ("gpu", "vllm", "air-gapped"):
-        found = rendered(*LLAVA, "--weights=team/llava@0f1e", f"--overlay={overlay}", "--shards=2")
-        assert downloaded(found) == ("/models/llava", "team/llava", "0f1e")
+        manifests = rendered(*LLAVA, "--weights=team/llava@0f1e", f"--overlay={overlay}", "--shards=2")
+        assert downloaded(manifests) == ("/models/llava", "team/llava", "0f1e")
 
 
 @pytest.fixture
@@ -379,20 +379,20 @@ def test_runs_side_by_side_share_no_job() -> None:
         rendered("--task=marvel", "--data=/data/marvel", "--shards=2", f"--run={name}", f"--model=/models/{name}")
         for name in ("one", "other")
     )
-    first, second = ({job["metadata"]["name"] for job in of_kind(found, "Job")} for found in (one, other))
+    first, second = ({job["metadata"]["name"] for job in of_kind(run, "Job")} for run in (one, other))
     assert first == {"orchestrator-one", "merge-one", "load-weights-one"}
     assert not first & second
 
 
 def test_shards_with_another_component() -> None:
     manifests = rendered(*DEMO, "--shards=6", "--component=mtls")
-    job = next(found for found in of_kind(manifests, "Job") if found["metadata"]["name"] == "orchestrator-vstar-bench")
+    job = next(one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-vstar-bench")
     assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (6, 6)
     for index in range(6):
-        words = arguments(manifests, "orchestrator-vstar-bench", index)
-        assert "--shard=6" in words
-        assert [word for word in words if word.startswith("--run=")][-1] == f"--run=/runs/vstar-bench/shard-{index}"
-        assert "--tls-ca=/tls/ca.crt" in words
+        args = arguments(manifests, "orchestrator-vstar-bench", index)
+        assert "--shard=6" in args
+        assert [word for word in args if word.startswith("--run=")][-1] == f"--run=/runs/vstar-bench/shard-{index}"
+        assert "--tls-ca=/tls/ca.crt" in args
     merge = arguments(manifests, "merge-vstar-bench")
     assert merge[:7] == ["merge", *(f"/runs/vstar-bench/shard-{index}" for index in range(6))]
     assert "--run=/runs/vstar-bench/merged" in merge
@@ -451,7 +451,7 @@ def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "instead"),
+    ("flags", "instead"),
     [
         (("--scorer", "a:1"), "--scorer is an option of `eval` alone: the cluster's scorer is used"),
         (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
@@ -462,7 +462,7 @@ def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
         (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
     ],
 )
-def test_what_the_cluster_decides_is_said(words: tuple[str, ...], instead: str) -> None:
-    result = submit(*DEMO, *words)
+def test_what_the_cluster_decides_is_said(flags: tuple[str, ...], instead: str) -> None:
+    result = submit(*DEMO, *flags)
     assert result.exit_code == 2
     assert instead in result.stderr

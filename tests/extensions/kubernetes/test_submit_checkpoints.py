@@ -16,7 +16,7 @@ from orchestrator.run import servers
 
 SUITE = "tasks: [letters.yaml]\noptions: {{limit: 4{more}}}\ngate: {{baseline: previous, conditions: [no_fall]}}\n"
 TASK = "task: letters\ndata: /data/rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\n"
-WORDS = ["submit", "--suite", "night.yaml", "--checkpoints", "/ckpt/step_*", "--image", "me/train:1"]
+COMMAND = ["submit", "--suite", "night.yaml", "--checkpoints", "/ckpt/step_*", "--image", "me/train:1"]
 MOUNT = ["--mount", "training:/ckpt"]
 
 
@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rendered(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    configuration, cron = yaml.safe_load_all(commands.orchestrator(*WORDS, *MOUNT, *words, folder=folder))
+def rendered(folder: Path, *args: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    configuration, cron = yaml.safe_load_all(commands.orchestrator(*COMMAND, *MOUNT, *args, folder=folder))
     return configuration, cron
 
 
@@ -82,22 +82,22 @@ def test_its_pod_evaluates_what_is_complete(
         (folder / f"ckpt/step_{step}/STABLE").touch()
     (container,) = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["orchestrator"]
-    words = [word.replace("=/", f"={folder}/") for word in container["args"]]
-    assert "no fall beyond chance" in commands.orchestrator(*words)
-    assert commands.orchestrator(*words).count("complete already") == 2
+    args = [word.replace("=/", f"={folder}/") for word in container["args"]]
+    assert "no fall beyond chance" in commands.orchestrator(*args)
+    assert commands.orchestrator(*args).count("complete already") == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
-        ([*WORDS], "it is on no --mount CLAIM:/PATH"),
-        ([*WORDS[:5], *MOUNT], "--checkpoints: give --image"),
-        ([WORDS[0], *WORDS[3:], *MOUNT], "--checkpoints needs --suite FILE"),
-        ([*WORDS, *MOUNT, "--limit", "3"], "--limit beside --suite"),
-        ([*WORDS, *MOUNT, "--model", "/models/m"], "--model is for servers of their own"),
-        ([*WORDS, *MOUNT, "--env", "API_KEY=abc"], "put it into a Secret"),
-        ([*WORDS, *MOUNT, "--watch"], "--checkpoints is rendered"),
+        ([*COMMAND], "it is on no --mount CLAIM:/PATH"),
+        ([*COMMAND[:5], *MOUNT], "--checkpoints: give --image"),
+        ([COMMAND[0], *COMMAND[3:], *MOUNT], "--checkpoints needs --suite FILE"),
+        ([*COMMAND, *MOUNT, "--limit", "3"], "--limit beside --suite"),
+        ([*COMMAND, *MOUNT, "--model", "/models/m"], "--model is for servers of their own"),
+        ([*COMMAND, *MOUNT, "--env", "API_KEY=abc"], "put it into a Secret"),
+        ([*COMMAND, *MOUNT, "--watch"], "--checkpoints is rendered"),
     ],
 )
-def test_mistakes_are_named(folder: Path, words: list[str], message: str) -> None:
-    assert message in commands.orchestrator(*words, folder=folder, code=2)
+def test_mistakes_are_named(folder: Path, args: list[str], message: str) -> None:
+    assert message in commands.orchestrator(*args, folder=folder, code=2)

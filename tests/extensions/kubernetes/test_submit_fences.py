@@ -27,9 +27,9 @@ patches:
 
 def secrets(container: Manifest) -> set[str]:
     """Returns the secrets that a container gets as variables."""
-    sources = [each["valueFrom"] for each in container.get("env", ()) if "valueFrom" in each]
+    sources = [variable["valueFrom"] for variable in container.get("env", ()) if "valueFrom" in variable]
     refs = [source.get("secretKeyRef") for source in sources]
-    refs += [each.get("secretRef") for each in container.get("envFrom", ())]
+    refs += [source.get("secretRef") for source in container.get("envFrom", ())]
     return {ref["name"] for ref in refs if ref}
 
 
@@ -46,15 +46,15 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
 
 
 def test_containers_have_the_secrets_that_they_need_and_no_right_in_the_cluster(judged: list[Manifest]) -> None:
-    found: dict[str, set[str]] = {}
+    by_container: dict[str, set[str]] = {}
     for workload, pod in pods(judged):
         assert pod["automountServiceAccountToken"] is False
         assert not [volume for volume in pod["volumes"] if volume.keys() & {"secret", "projected", "hostPath"}]
         for container in containers(workload):
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
-            found.setdefault(container["name"], set()).update(secrets(container))
-    assert found == {
+            by_container.setdefault(container["name"], set()).update(secrets(container))
+    assert by_container == {
         "scorer": {"lyncean-token", "judge"},
         "model-server": {"lyncean-token"},
         "orchestrator": {"lyncean-token", "lyncean-storage"},
@@ -94,13 +94,13 @@ def test_nothing_is_let_out_but_what_the_run_names(judged: list[Manifest]) -> No
 )  # fmt: skip
 def test_a_judge_is_reached(judge: str, ports: set[int] | None, tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(JUDGE.format(judge=judge))
-    found = submitted(*RUN, *([f"--component={tmp_path}"] if judge else []))
-    (way_out,) = [one for one in of_kind(found, "NetworkPolicy") if "way-out" in one["metadata"]["name"]] or [None]
-    assert (way_out and {each["port"] for each in way_out["spec"]["egress"][0]["ports"]}) == ports
+    manifests = submitted(*RUN, *([f"--component={tmp_path}"] if judge else []))
+    (way_out,) = [one for one in of_kind(manifests, "NetworkPolicy") if "way-out" in one["metadata"]["name"]] or [None]
+    assert (way_out and {port["port"] for port in way_out["spec"]["egress"][0]["ports"]}) == ports
 
 
 def test_a_run_without_code_of_others_is_as_open_as_its_overlay() -> None:
-    own = submitted("--run=one", "--overlay=cpu-demo", "--task=marvel", "--data=/data/marvel")
-    assert not of_kind(own, "NetworkPolicy")
+    manifests = submitted("--run=one", "--overlay=cpu-demo", "--task=marvel", "--data=/data/marvel")
+    assert not of_kind(manifests, "NetworkPolicy")
     named = submitted(*RUN, "--component=network-policies")
     assert named == submitted(*RUN)

@@ -14,7 +14,7 @@ import yaml
 from helpers import kube_api
 from helpers.admission import refused
 from helpers.kubectl_stages import cluster, ended
-from helpers.manifests import REPOSITORY, Manifest, containers_of, group_templates, needs_kubectl, of_kind, words
+from helpers.manifests import REPOSITORY, Manifest, command_line, containers_of, group_templates, needs_kubectl, of_kind
 from helpers.submitting import submit, submitted
 
 pytestmark = needs_kubectl
@@ -73,7 +73,7 @@ def gpus(pod: Manifest) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("flags", "engine", "computes", "each", "adds"),
+    ("flags", "engine", "computes", "gpus_per_node", "adds"),
     [
         (("--engine=vllm", "--gpus=8"), "vllm", "vllm", 8, ["--tensor-parallel-size=8", "--pipeline-parallel-size=2"]),
         (("--engine=vllm",), "vllm", "vllm", 1, ["--tensor-parallel-size=1", "--pipeline-parallel-size=2"]),
@@ -84,31 +84,31 @@ def gpus(pod: Manifest) -> dict[str, int]:
     ],
 )
 def test_leader_and_workers_are_one_engine(
-    flags: tuple[str, ...], engine: str, computes: str, each: int, adds: list[str], tmp_path: Path
+    flags: tuple[str, ...], engine: str, computes: str, gpus_per_node: int, adds: list[str], tmp_path: Path
 ) -> None:
-    given = [own_overlay(tmp_path, "registry.example/mirror/vllm:2") if flag == OWN else flag for flag in flags]
+    options = [own_overlay(tmp_path, "registry.example/mirror/vllm:2") if flag == OWN else flag for flag in flags]
     more = ("--run=one", "--nodes=2", "--env=K=V", "--mount=acme:/weights", "--memory=200Gi")
-    manifests = submitted(*RUN, *more, *given)
+    manifests = submitted(*RUN, *more, *options)
     group, leader, worker = group_of(manifests)
     assert group["spec"]["leaderWorkerTemplate"]["size"] == 2
     assert group["spec"]["replicas"] == 1
-    assert gpus(leader) == gpus(worker) == {computes: each}, "each node has its GPUs once"
+    assert gpus(leader) == gpus(worker) == {computes: gpus_per_node}, "each node has its GPUs once"
     for job in of_kind(manifests, "Job"):
         assert gpus(job["spec"]["template"]["spec"]) == {}
-    (asked,) = (one for one in containers_of(leader) if one["name"] == computes)
+    (computing,) = (one for one in containers_of(leader) if one["name"] == computes)
     (other,) = worker["containers"]
-    assert other["args"] == [*asked["args"], *(["--headless"] if engine == "vllm" else [])]
+    assert other["args"] == [*computing["args"], *(["--headless"] if engine == "vllm" else [])]
     name = group["metadata"]["name"]
     variables = {
         "LWS_GROUP_SIZE": "2",
         "LWS_WORKER_INDEX": "1",
         "LWS_LEADER_ADDRESS": f"{name}-0.{name}.lyncean",
     }
-    given_words = words(other, variables)[1]
-    assert set(adds) <= set(given_words)
-    assert set(JOINED[engine]) <= {word.replace(name, "engine-one") for word in given_words}
-    assert ("--tensor-parallel-size=4" in given_words) == (each == 4 and "-tp" not in flags)
-    for container in (asked, other):
+    args = command_line(other, variables)[1]
+    assert set(adds) <= set(args)
+    assert set(JOINED[engine]) <= {word.replace(name, "engine-one") for word in args}
+    assert ("--tensor-parallel-size=4" in args) == (gpus_per_node == 4 and "-tp" not in flags)
+    for container in (computing, other):
         assert {"name": "K", "value": "V"} in container["env"]
         assert container["resources"]["limits"]["memory"] == "200Gi"
         assert {"/weights", "/dev/shm", "/models"} <= {one["mountPath"] for one in container["volumeMounts"]}
@@ -122,7 +122,7 @@ def test_on_one_node_an_engine_in_a_container_of_a_users_has_the_gpus(servers: s
     overlay = own_overlay(tmp_path, "registry.example/mirror/vllm:2")
     manifests = submitted(*RUN, "--run=one", overlay, "--gpus=2", f"--servers={servers}", "--env=K=V")
     pods = [one["spec"]["template"]["spec"] for one in of_kind(manifests, "Job", "Deployment")]
-    assert [found for pod in pods if (found := gpus(pod))] == [{"runner": 2}]
+    assert [limits for pod in pods if (limits := gpus(pod))] == [{"runner": 2}]
     (runner,) = (one for pod in pods for one in containers_of(pod) if one["name"] == "runner")
     assert runner["args"][-1] == "--tensor-parallel-size=2"
     assert {"name": "K", "value": "V"} in runner["env"]
@@ -148,11 +148,11 @@ def test_a_group_is_shut_in_with_open_ways_inside(servers: str) -> None:
     manifests = submitted(*RUN, "--run=one", *flags)
     group, _, _ = group_of(manifests)
     called = group["metadata"]["name"]
-    own = {"matchLabels": {"leaderworkerset.sigs.k8s.io/name": called}}
+    selector = {"matchLabels": {"leaderworkerset.sigs.k8s.io/name": called}}
     (policy,) = (one for one in of_kind(manifests, "NetworkPolicy") if one["metadata"]["name"] == called)
-    assert policy["spec"]["podSelector"] == own
-    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": own}]}]
-    assert {"to": [{"podSelector": own}]} in policy["spec"]["egress"]
+    assert policy["spec"]["podSelector"] == selector
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": selector}]}]
+    assert {"to": [{"podSelector": selector}]} in policy["spec"]["egress"]
     assert policy["metadata"]["labels"].items() <= group["metadata"]["labels"].items()
 
 
@@ -185,10 +185,10 @@ def test_the_group_waits_in_the_queue_and_not_the_job() -> None:
 
 
 def test_delete_frees_the_nodes_first(tmp_path: Path) -> None:
-    found = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2")
-    (job,) = (one for one in of_kind(found, "Job") if one["metadata"]["name"] == "orchestrator-one")
+    manifests = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2")
+    (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-one")
     job["status"] = ended("Complete")
-    env = cluster(tmp_path, found)
+    env = cluster(tmp_path, manifests)
     watched = submit("--run=one", "--watch", env=env)
     assert watched.exit_code == 0, watched.stderr
     assert watched.stdout.endswith("its model servers hold their GPUs until --delete\n")
@@ -201,8 +201,8 @@ def test_delete_frees_the_nodes_first(tmp_path: Path) -> None:
 def test_delete_works_where_the_operator_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kubectl apply` has made all but the group, whose kind such a cluster does not know."""
     monkeypatch.delitem(kube_api.KINDS, "leaderworkersets")
-    found = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2")
-    with kube_api.KubeApi(of_kind(found, "Job") + of_kind(found, "Service"), {}) as api:
+    manifests = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2")
+    with kube_api.KubeApi(of_kind(manifests, "Job") + of_kind(manifests, "Service"), {}) as api:
         deleted = submit("--run=one", "--delete", env={"KUBECONFIG": str(api.config(tmp_path / "config"))})
         assert deleted.exit_code == 0, deleted.stderr
         assert not [one for one in api.objects if one["metadata"]["labels"].get("lyncean.dev/run") == "one"]
@@ -235,12 +235,12 @@ def test_a_suite_sets_nodes_at_the_model(tmp_path: Path) -> None:
     ],
 )
 def test_what_runs_on_one_node_is_said(flags: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    given = [own_overlay(tmp_path, "registry.example/own:1") if flag == OWN else flag for flag in flags]
+    options = [own_overlay(tmp_path, "registry.example/own:1") if flag == OWN else flag for flag in flags]
     if says.startswith("--nodes beside"):
-        result = submit("--nodes=2", *given)
+        result = submit("--nodes=2", *options)
     else:
         model = () if any("image" in flag or "endpoint" in flag for flag in flags) else RUN[2:]
-        result = submit(*RUN[:2], *model, "--nodes=2", *given)
+        result = submit(*RUN[:2], *model, "--nodes=2", *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
 

@@ -37,13 +37,13 @@ def chosen(policy: Manifest, manifests: list[Manifest]) -> set[str]:
 def test_an_images_policies_select_its_run_and_have_its_label() -> None:
     one, other = (submitted(*IMAGE, f"--run={name}", "--shards=2", "--out=s3://b/r") for name in ("one", "other"))
     served = submitted(*DATA, "--endpoint=there:50051", "--run=served")
-    found = policies(one)
-    assert found.keys() == {"default-deny-one", "orchestrator-one", "names-one", "way-out-one"}
-    for policy in found.values():
+    kept = policies(one)
+    assert kept.keys() == {"default-deny-one", "orchestrator-one", "names-one", "way-out-one"}
+    for policy in kept.values():
         assert policy["metadata"]["labels"][RUN] == "one"
         assert chosen(policy, one) == {"orchestrator-one", "merge-one"}
         assert chosen(policy, [*other, *served]) == set(), "another run is shut"
-    assert found["default-deny-one"]["spec"] == {
+    assert kept["default-deny-one"]["spec"] == {
         "podSelector": {"matchLabels": {RUN: "one"}},
         "policyTypes": ["Ingress", "Egress"],
     }
@@ -56,10 +56,10 @@ def test_policies_that_the_overlay_has_are_not_added_twice(flags: tuple[str, ...
 
 
 def test_weights_are_let_in_where_a_run_loads_them() -> None:
-    found = submitted(*DATA, "--overlay=air-gapped", "--model=/models/a", "--run=one")
-    assert chosen(policies(found)["load-weights-one"], found) == {"load-weights-one"}
-    assert chosen(policies(found)["names-one"], found) == {"load-weights-one", "orchestrator-one"}
-    assert chosen(policies(found)["default-deny-one"], found) == {"load-weights-one", "orchestrator-one"}
+    manifests = submitted(*DATA, "--overlay=air-gapped", "--model=/models/a", "--run=one")
+    assert chosen(policies(manifests)["load-weights-one"], manifests) == {"load-weights-one"}
+    assert chosen(policies(manifests)["names-one"], manifests) == {"load-weights-one", "orchestrator-one"}
+    assert chosen(policies(manifests)["default-deny-one"], manifests) == {"load-weights-one", "orchestrator-one"}
 
 
 def test_shared_servers_have_policies_of_their_own_which_no_run_takes_along() -> None:
@@ -99,9 +99,9 @@ def test_a_policy_is_kept_where_its_selector_chooses_pods_of_the_run(rule: Manif
     spec = {"podSelector": {"matchExpressions": [rule]}, "policyTypes": ["Egress"]}
     mine = {"kind": "NetworkPolicy", "metadata": {"name": "mine", "namespace": "lyncean"}, "spec": spec}
     manifests = [*json.loads(json.dumps(rendered("overlay/cpu-demo"))), mine]
-    found = policies(owned(manifests, "one", shared=None, served=False, remote=False))
-    assert list(found) == (["mine-one"] if is_kept else [])
-    for policy in found.values():
+    kept = policies(owned(manifests, "one", shared=None, served=False, remote=False))
+    assert list(kept) == (["mine-one"] if is_kept else [])
+    for policy in kept.values():
         assert policy["spec"]["podSelector"] == {"matchExpressions": [rule], "matchLabels": {RUN: "one"}}
 
 
@@ -121,10 +121,10 @@ def _keys(manifests: list[Manifest]) -> set[tuple[str, str, str]]:
 def test_two_runs_and_two_namespaces_never_touch(first: tuple[str, ...]) -> None:
     one, two = submitted(*DATA, "--run=one", *first), submitted(*IMAGE, "--run=two")
     assert {kind for kind, _, _ in _keys(one) & _keys(two)} <= {"PersistentVolumeClaim", "ServiceAccount"}
-    for ours, theirs in ((one, two), (two, one)):
+    for ours, others in ((one, two), (two, one)):
         assert of_kind(ours, "NetworkPolicy")
         for policy in of_kind(ours, "NetworkPolicy"):
-            assert chosen(policy, theirs) == set(), policy["metadata"]["name"]
+            assert chosen(policy, others) == set(), policy["metadata"]["name"]
     elsewhere = submitted(*DATA, "--run=one", "--namespace=team", *first)
     assert {namespace for _, namespace, _ in _keys(elsewhere)} == {"team"}
     assert {(kind, name) for kind, _, name in _keys(elsewhere)} == {(kind, name) for kind, _, name in _keys(one)}

@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from helpers.manifests import REPOSITORY, Manifest, containers_of, environment, needs_kubectl, of_kind, words
+from helpers.manifests import REPOSITORY, Manifest, command_line, containers_of, environment, needs_kubectl, of_kind
 from helpers.submitting import submit, submitted
 
 from scorer.cli.serve import command as scorer_serve
@@ -92,13 +92,13 @@ def own_overlay(folder: Path, image: str = "registry.example/serving:1") -> str:
 def test_flags_reach_the_container_that_computes(
     flags: tuple[str, ...], computes: str, limits: dict[str, str], adds: list[str], tmp_path: Path
 ) -> None:
-    given = [own_overlay(tmp_path) if flag == OWN_ENGINE else flag for flag in flags]
-    manifests = submitted(*RUN, "--env=K=V", "--secret-env=A_KEY=acme:key", "--mount=acme:/weights", *given)
+    options = [own_overlay(tmp_path) if flag == OWN_ENGINE else flag for flag in flags]
+    manifests = submitted(*RUN, "--env=K=V", "--secret-env=A_KEY=acme:key", "--mount=acme:/weights", *options)
     (workload,) = (
         one for one in of_kind(manifests, "Deployment", "Job") if computes in map(_name, _all_containers(one))
     )
-    found = {one["name"]: one for one in _all_containers(workload)}
-    container = found[computes]
+    by_name = {one["name"]: one for one in _all_containers(workload)}
+    container = by_name[computes]
     assert container["resources"]["limits"] == limits
     assert container["args"][len(container["args"]) - len(adds) :] == adds or set(adds) <= set(container["args"])
     assert {"name": "K", "value": "V"} in container["env"]
@@ -106,7 +106,7 @@ def test_flags_reach_the_container_that_computes(
     (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == "/weights")
     (volume,) = (one for one in workload["spec"]["template"]["spec"]["volumes"] if one["name"] == mount["name"])
     assert volume["persistentVolumeClaim"] == {"claimName": "acme", "readOnly": True}
-    others = [one for name, one in found.items() if name != computes]
+    others = [one for name, one in by_name.items() if name != computes]
     assert not any(GPU in one["resources"]["limits"] for one in others), "each GPU is counted once"
     assert not any("A_KEY" in json.dumps(one) for one in others)
     if "shm" in json.dumps(container) or (int(limits.get(GPU, "0")) > 1 and computes != "model-server"):
@@ -177,15 +177,15 @@ def test_an_image_on_several_gpus_has_shared_memory() -> None:
     ],
 )
 def test_what_would_be_wrong_is_refused(flags: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    given = [own_overlay(tmp_path) if flag == OWN_ENGINE else flag for flag in flags]
-    assert refused(*given) == says
+    options = [own_overlay(tmp_path) if flag == OWN_ENGINE else flag for flag in flags]
+    assert refused(*options) == says
 
 
 @pytest.mark.parametrize("image", ["registry.example/mirror/vllm:2", "vllm/vllm-openai@sha256:" + "0" * 64])
 def test_an_engine_is_known_by_its_image(image: str, tmp_path: Path) -> None:
-    found = containers(submitted(*RUN, own_overlay(tmp_path, image), "--gpus=2"))
-    assert found["runner"]["image"] == image
-    assert found["runner"]["args"][-1] == "--tensor-parallel-size=2"
+    by_name = containers(submitted(*RUN, own_overlay(tmp_path, image), "--gpus=2"))
+    assert by_name["runner"]["image"] == image
+    assert by_name["runner"]["args"][-1] == "--tensor-parallel-size=2"
 
 
 def test_classes_and_queue_are_those_of_the_run() -> None:
@@ -203,8 +203,8 @@ def test_a_judge_is_an_option_as_for_eval(servers: str) -> None:
         "--component=network-policies",
     )
     scorer = containers(manifests)["scorer"]
-    given = words(scorer, environment(scorer, manifests))[1]
-    params = scorer_serve.make_context("serve", given[1:]).params
+    args = command_line(scorer, environment(scorer, manifests))[1]
+    params = scorer_serve.make_context("serve", args[1:]).params
     assert params["judges"] == ("openai:gpt-x@https://api.example/v1",)
     assert params["judge_reads"] == "all"
     key = {"secretKeyRef": {"name": "lyncean-judge", "key": "key", "optional": True}}
@@ -253,6 +253,6 @@ def test_the_arguments_of_an_own_component_decide(tmp_path: Path, arguments: lis
 
 def test_an_engine_without_devices_is_found_by_its_address(tmp_path: Path) -> None:
     gone = {"op": "remove", "path": "/spec/template/spec/initContainers/1/resources/limits/nvidia.com~1gpu"}
-    found = containers(submitted(*RUN, "--overlay=vllm", component(tmp_path, gone), "--memory=200Gi"))
-    assert found["vllm"]["resources"]["limits"] == {"memory": "200Gi"}
-    assert found["model-server"]["resources"]["limits"] == {"memory": "2Gi"}
+    by_name = containers(submitted(*RUN, "--overlay=vllm", component(tmp_path, gone), "--memory=200Gi"))
+    assert by_name["vllm"]["resources"]["limits"] == {"memory": "200Gi"}
+    assert by_name["model-server"]["resources"]["limits"] == {"memory": "2Gi"}

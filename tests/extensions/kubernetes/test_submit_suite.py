@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from helpers.kubectl_stages import RUNNING, cluster, ended, pod, waiting
-from helpers.manifests import DEPLOY, REPOSITORY, Manifest, environment, kustomize, needs_kubectl, of_kind, words
+from helpers.manifests import DEPLOY, REPOSITORY, Manifest, command_line, environment, kustomize, needs_kubectl, of_kind
 from helpers.submitting import submit, submitted
 
 from orchestrator.cli.eval import command as evaluate
@@ -40,9 +40,9 @@ def rendered(file: Path, *flags: str) -> list[Manifest]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("suite") / "night.yaml"
-    made.write_text(SUITE)
-    return made
+    path = tmp_path_factory.mktemp("suite") / "night.yaml"
+    path.write_text(SUITE)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,8 @@ def test_what_is_rendered_validates(manifests: list[Manifest]) -> None:
 def test_the_options_of_the_file_come_through_and_mean_the_same(manifests: list[Manifest]) -> None:
     job = jobs(manifests, "orchestrator")["orchestrator-night-qwen-vstar-bench"]
     (main,) = job["spec"]["template"]["spec"]["containers"]
-    given = words(main, environment(main, manifests, {}))[1]
-    params = evaluate.make_context("eval", given[1:]).params
+    args = command_line(main, environment(main, manifests, {}))[1]
+    params = evaluate.make_context("eval", args[1:]).params
     wanted: dict[str, Any] = {
         "tasks": ("vstar_bench",),
         "data": ("/data/vstar",),
@@ -119,12 +119,13 @@ def test_servers_that_outlive_a_run_have_a_quota_that_runs_cannot_take(tmp_path:
         "models: {a: {model: /models/a, cluster: {overlay: vllm}}}\n"
         "tasks: {marvel: {data: /data/m}, vstar_bench: {data: /data/v}}\n"
     )
-    found = rendered(suite, "--servers=shared", "--component=kueue")
-    (deployment,) = of_kind(found, "Deployment")
-    queues = {one["metadata"]["name"]: one["spec"]["clusterQueue"] for one in of_kind(found, "LocalQueue")}
+    manifests = rendered(suite, "--servers=shared", "--component=kueue")
+    (deployment,) = of_kind(manifests, "Deployment")
+    queues = {one["metadata"]["name"]: one["spec"]["clusterQueue"] for one in of_kind(manifests, "LocalQueue")}
     of_servers = queues[deployment["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]]
     of_runs = {
-        queues[job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]] for job in jobs(found, "orchestrator").values()
+        queues[job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]]
+        for job in jobs(manifests, "orchestrator").values()
     }
     assert of_runs == {"lyncean"}
     quotas = {
@@ -176,9 +177,9 @@ def applied(manifests: list[Manifest]) -> list[Manifest]:
     return copy
 
 
-def with_ends(found: list[Manifest], **ends: Manifest) -> list[Manifest]:
-    """The same objects; Jobs end as what is found in their names says, else complete."""
-    copy: list[Manifest] = json.loads(json.dumps(found))
+def with_ends(manifests: list[Manifest], **ends: Manifest) -> list[Manifest]:
+    """The same objects; Jobs whose names contain a key of `ends` end so, all others complete."""
+    copy: list[Manifest] = json.loads(json.dumps(manifests))
     for job in of_kind(copy, "Job"):
         name = job["metadata"]["name"].replace("-", "_")
         job["status"] = next((end for word, end in ends.items() if word in name), ended("Complete", succeeded=1))
@@ -186,14 +187,14 @@ def with_ends(found: list[Manifest], **ends: Manifest) -> list[Manifest]:
 
 
 def test_the_suite_is_watched_resumed_and_deleted_as_one(tmp_path: Path, file: Path, manifests: list[Manifest]) -> None:
-    found = applied(manifests)
+    stored = applied(manifests)
     one = pod("o", RUNNING, label="night-qwen-marvel")
     stuck = pod("p", initContainerStatuses=[waiting("model-server", "ErrImagePull")], label="night-acme-marvel")
-    for each in (one, stuck):
-        each["metadata"]["labels"]["lyncean.dev/suite"] = "night"
-    half = with_ends([*found, one, stuck], orchestrator_night_acme={"active": 1}, merge={})
-    failed = with_ends(found, orchestrator_night_acme_marvel=ended("Failed", "no luck"), merge_night_acme_marvel={})
-    env = cluster(tmp_path, [*found, one, stuck], half, failed)
+    for manifest in (one, stuck):
+        manifest["metadata"]["labels"]["lyncean.dev/suite"] = "night"
+    half = with_ends([*stored, one, stuck], orchestrator_night_acme={"active": 1}, merge={})
+    failed = with_ends(stored, orchestrator_night_acme_marvel=ended("Failed", "no luck"), merge_night_acme_marvel={})
+    env = cluster(tmp_path, [*stored, one, stuck], half, failed)
     result = submit("--suite", str(file), "--watch", env=env)
     assert result.exit_code == 3
     lines = result.stdout.splitlines()
@@ -210,7 +211,7 @@ def test_the_suite_is_watched_resumed_and_deleted_as_one(tmp_path: Path, file: P
         for kinds in ("jobs,pods", "configmaps,networkpolicies")
     ]
     assert (tmp_path / "calls").read_text().splitlines()[-2:] == deleted, "pods end before what shuts them in"
-    env = cluster(tmp_path, with_ends(found))
+    env = cluster(tmp_path, with_ends(stored))
     assert submit("--suite", str(file), "--status", env=env).exit_code == 0
     result = submit("--suite", str(file), "--run=other", "--status", env=env)
     assert result.stderr == "Error: no suite 'other' in namespace lyncean: was the rendered suite applied?\n"
@@ -219,10 +220,10 @@ def test_the_suite_is_watched_resumed_and_deleted_as_one(tmp_path: Path, file: P
 def test_weights_that_cannot_be_loaded_end_every_cell_of_their_model(
     tmp_path: Path, file: Path, manifests: list[Manifest]
 ) -> None:
-    found = with_ends(
+    stored = with_ends(
         applied(manifests), load_weights=ended("Failed", "no space"), orchestrator_night_qwen={"active": 1}
     )
-    result = submit("--suite", str(file), "--watch", env=cluster(tmp_path, found))
+    result = submit("--suite", str(file), "--watch", env=cluster(tmp_path, stored))
     assert result.exit_code == 3
     assert result.stderr.count("load-weights-night-qwen-marvel has failed: no space") == 2
     assert sum("load-weights" in line for line in result.stdout.splitlines()) == 1
@@ -254,11 +255,11 @@ def test_the_example_of_the_page_renders(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs/kubernetes.md").read_text()
     (example,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "models:" in block)
     (tmp_path / "night.yaml").write_text(example.replace("  vstar_bench: {data: /data/vstar}\n", ""))
-    found = rendered(tmp_path / "night.yaml")
-    assert list(jobs(found, "orchestrator")) == [
+    manifests = rendered(tmp_path / "night.yaml")
+    assert list(jobs(manifests, "orchestrator")) == [
         f"orchestrator-night-{name}-marvel" for name in ("qwen", "acme", "served")
     ]
-    owners = {one["metadata"]["labels"]["lyncean.dev/run"] for one in of_kind(found, "NetworkPolicy")}
+    owners = {one["metadata"]["labels"]["lyncean.dev/run"] for one in of_kind(manifests, "NetworkPolicy")}
     assert owners == {"night-acme-marvel"}, "the other cells are open"
     shut = rendered(tmp_path / "night.yaml", "--component=network-policies")
     (way,) = (one for one in of_kind(shut, "NetworkPolicy") if one["metadata"]["name"].startswith("way-out-"))

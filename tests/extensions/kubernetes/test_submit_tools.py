@@ -32,8 +32,8 @@ def test_a_server_of_tools_is_a_sidecar_that_listens_in_the_pod(tmp_path: Path) 
         assert "env" not in one
         assert "envFrom" not in one
     assert [mount["mountPath"] for mount in second["volumeMounts"]] == ["/tmp", "/tasks"]
-    given = [word for word in pod["containers"][0]["args"] if word.startswith("--tools")]
-    assert given == ["--tools=zoom", "--tools=grpc:127.0.0.1:50053", "--tools=grpc:127.0.0.1:50054"]
+    args = [word for word in pod["containers"][0]["args"] if word.startswith("--tools")]
+    assert args == ["--tools=zoom", "--tools=grpc:127.0.0.1:50053", "--tools=grpc:127.0.0.1:50054"]
     assert {"--tools=127.0.0.1:50053", "--tools=127.0.0.1:50054"} <= set(pod["initContainers"][-1]["args"])
     assert not any(one["name"].startswith("tools") for one in jobs["merge-looks"]["initContainers"])
 

@@ -24,19 +24,19 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def applied(*flags: str) -> list[Manifest]:
     """Objects that `submit` renders, in the form a cluster stores."""
-    found = submitted(*RUN, *flags)
-    for job in of_kind(found, "Job"):
-        given = {"batch.kubernetes.io/controller-uid": "u", "job-name": job["metadata"]["name"]}
+    manifests = submitted(*RUN, *flags)
+    for job in of_kind(manifests, "Job"):
+        labels = {"batch.kubernetes.io/controller-uid": "u", "job-name": job["metadata"]["name"]}
         job["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
         job["spec"] |= {"selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}}
-        job["spec"]["template"]["metadata"]["labels"] |= given
+        job["spec"]["template"]["metadata"]["labels"] |= labels
         job["status"] = {"active": 1}
-    return found
+    return manifests
 
 
-def with_status(found: list[Manifest], **jobs: Any) -> list[Manifest]:
+def with_status(manifests: list[Manifest], **jobs: Any) -> list[Manifest]:
     """The same objects, Jobs (by the first word of their names) with other states."""
-    copy: list[Manifest] = json.loads(json.dumps(found))
+    copy: list[Manifest] = json.loads(json.dumps(manifests))
     for job in of_kind(copy, "Job"):
         job["status"] = jobs.get(job["metadata"]["name"].partition("-")[0], job["status"])
     return copy
@@ -48,16 +48,16 @@ def unschedulable(message: str) -> list[Manifest]:
 
 @pytest.mark.parametrize("flags", [("--run=first",), RUN])
 def test_watch_shows_every_shard_until_the_report(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    found = applied("--shards=3")
+    manifests = applied("--shards=3")
     starting = [
         pod("o-0", index=0, conditions=unschedulable("0/4 nodes are available: 4 Insufficient nvidia.com/gpu.")),
         pod("o-1", index=1, initContainerStatuses=[waiting("model-server", "ImagePullBackOff", "no\x1b[31m\nimage x")]),
         pod("o-2", waiting("orchestrator", "PodInitializing"), index=2),
     ]
     going = [pod(f"o-{index}", RUNNING, index=index) for index in range(3)]
-    end = with_status(found, orchestrator={"succeeded": 3}, merge=ended("Complete", succeeded=1))
-    said = "[pod/o-0/orchestrator] 120/500  3.2/s\n[pod/o-2/orchestrator] 7/500  50.0 [1.0, 99.0]\x07\nerror: no pod\n"
-    env = cluster(tmp_path, [*found, *starting], [*found, *going], [*found, *going], end, logs=said)
+    end = with_status(manifests, orchestrator={"succeeded": 3}, merge=ended("Complete", succeeded=1))
+    logs = "[pod/o-0/orchestrator] 120/500  3.2/s\n[pod/o-2/orchestrator] 7/500  50.0 [1.0, 99.0]\x07\nerror: no pod\n"
+    env = cluster(tmp_path, [*manifests, *starting], [*manifests, *going], [*manifests, *going], end, logs=logs)
     result = submit(*flags, "--watch", env=env)
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
@@ -103,28 +103,28 @@ def test_pods_that_do_not_come_up_end_the_watch(tmp_path: Path, stuck: Manifest,
 
 
 def test_pods_that_wait_for_others_gpus_do_not_end_it(tmp_path: Path) -> None:
-    found = applied("--shards=2")
+    manifests = applied("--shards=2")
     half = [pod("o-0", RUNNING, index=0), pod("o-1", index=1, conditions=unschedulable("no GPU"))]
-    end = with_status(found, merge=ended("Complete"))
-    env = cluster(tmp_path, *[[*found, *half]] * 20, end)
+    end = with_status(manifests, merge=ended("Complete"))
+    env = cluster(tmp_path, *[[*manifests, *half]] * 20, end)
     assert submit("--run=first", "--watch", "--pod-patience=0", env=env).exit_code == 0
 
 
 def test_a_servers_pod_that_is_shared_is_named_too(tmp_path: Path) -> None:
-    found = applied("--servers=shared")
-    (deployment,) = of_kind(found, "Deployment")
+    manifests = applied("--servers=shared")
+    (deployment,) = of_kind(manifests, "Deployment")
     server = pod("model-server-x", initContainerStatuses=[waiting("wait", "ErrImagePull")])
     server["metadata"]["labels"] = deployment["spec"]["template"]["metadata"]["labels"]
-    env = cluster(tmp_path, [*found, server])
+    env = cluster(tmp_path, [*manifests, server])
     result = submit("--run=first", "--status", env=env)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "model-server-x: wait: ErrImagePull" in result.stdout.splitlines()
 
 
 def test_a_failed_shard_ends_the_watch_and_one_command_goes_on(tmp_path: Path) -> None:
-    found = applied("--shards=2")
+    manifests = applied("--shards=2")
     failed = ended("Failed", "Job has failed indexes", succeeded=1, failedIndexes="1")
-    env = cluster(tmp_path, with_status(found, orchestrator=failed))
+    env = cluster(tmp_path, with_status(manifests, orchestrator=failed))
     result = submit("--run=first", "--watch", env=env)
     assert result.exit_code == 3
     assert "orchestrator-first: 1 of 2 complete, shards 1 failed" in result.stdout
@@ -144,12 +144,12 @@ def test_a_failed_shard_ends_the_watch_and_one_command_goes_on(tmp_path: Path) -
 
 
 def test_weights_that_cannot_be_loaded_end_the_watch_unless_they_are_there(tmp_path: Path) -> None:
-    found = with_status(applied(), load=ended("Failed", "BackoffLimitExceeded"))
-    result = submit("--run=first", "--watch", env=cluster(tmp_path, found))
+    manifests = with_status(applied(), load=ended("Failed", "BackoffLimitExceeded"))
+    result = submit("--run=first", "--watch", env=cluster(tmp_path, manifests))
     assert result.exit_code == 3
     assert result.stderr.startswith("load-weights-first has failed: BackoffLimitExceeded\n")
-    end = with_status(found, orchestrator=ended("Complete"))
-    env = cluster(tmp_path, [*found, pod("o", RUNNING)], end)
+    end = with_status(manifests, orchestrator=ended("Complete"))
+    env = cluster(tmp_path, [*manifests, pod("o", RUNNING)], end)
     assert submit("--run=first", "--watch", env=env).exit_code == 0
 
 
@@ -170,12 +170,12 @@ def test_delete_takes_what_has_the_runs_label(tmp_path: Path) -> None:
 
 
 def test_get_copies_the_folder_of_the_report_and_leaves_no_pod(tmp_path: Path) -> None:
-    found = applied("--shards=2", "--pull-secret=acme")
-    env = cluster(tmp_path, found)
+    manifests = applied("--shards=2", "--pull-secret=acme")
+    env = cluster(tmp_path, manifests)
     here = tmp_path / "here"
     result = submit("--run=first", f"--get={here}", env=env)
     assert (result.exit_code, result.stderr) == (2, "Error: first is not merged yet: --watch says how it goes\n")
-    env = cluster(tmp_path, with_status(found, merge=ended("Complete")))
+    env = cluster(tmp_path, with_status(manifests, merge=ended("Complete")))
     result = submit("--run=first", f"--get={here}", env=env)
     assert (result.exit_code, result.stdout) == (0, f"{here}/report.html\n")
     calls = (tmp_path / "calls").read_text().splitlines()[-4:]
@@ -208,7 +208,7 @@ def test_a_run_that_is_not_there(tmp_path: Path, action: str) -> None:
 
 
 def test_the_real_kubectl_is_asked_in_its_own_words(tmp_path: Path) -> None:
-    found = with_status(
+    manifests = with_status(
         applied("--shards=2"), orchestrator=ended("Failed", "indexes failed", succeeded=1, failedIndexes="1")
     )
     pods = [
@@ -220,7 +220,7 @@ def test_the_real_kubectl_is_asked_in_its_own_words(tmp_path: Path) -> None:
     for one in pods:
         name = one["status"]["containerStatuses"][0]["name"]
         one |= {"apiVersion": "v1", "spec": {"containers": [{"name": name}]}}
-    with KubeApi([*found, *pods], {"o-0": "7/9  1.0/s\n", "x": "1/2\n"}) as api:
+    with KubeApi([*manifests, *pods], {"o-0": "7/9  1.0/s\n", "x": "1/2\n"}) as api:
         env = {"KUBECONFIG": str(api.config(tmp_path / "config")), "HOME": str(tmp_path)}
         result = submit("--run=first", "--status", env=env)
         assert result.exit_code == 3, result.output
