@@ -115,11 +115,11 @@ def _inspect() -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_log_that_unpacks_to_more_is_refused_in_little_memory(name: str, tmp_path: Path) -> None:
-    add, words = BOMBS[name]
+    add, message = BOMBS[name]
     path = log(tmp_path / "bomb.eval", add)
     result, grown = bombs.grown(path, READ, "read(Path(sys.argv[1]), None, None)")
     assert result.startswith(f"DataError: {path}")
-    assert words in result
+    assert message in result
     assert "\n" not in result
     assert grown < bombs.LIMIT
 
@@ -134,11 +134,11 @@ def test_a_member_is_unpacked_to_what_it_states(method: int, tmp_path: Path) -> 
 
 def test_the_command_and_the_viewer_say_so(tmp_path: Path) -> None:
     path = log(tmp_path / "bomb.eval", huge)
-    told = run_import("inspect", path, "--run", tmp_path / "run")
-    assert told.exit_code == 2
-    assert "bomb.eval unpacks to 1,073,4" in told.output
-    assert f"the limit for a file of its size is {room(path):,}" in told.output
-    assert "Traceback" not in told.output
+    done = run_import("inspect", path, "--run", tmp_path / "run")
+    assert done.exit_code == 2
+    assert "bomb.eval unpacks to 1,073,4" in done.output
+    assert f"the limit for a file of its size is {room(path):,}" in done.output
+    assert "Traceback" not in done.output
     log(tmp_path / "good.eval", lambda file: None)
     imports = """
 import time

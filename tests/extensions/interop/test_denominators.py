@@ -34,24 +34,24 @@ def run_of(path: Path) -> Path:
         error = None if answered or outcome == "unjudged" else {"code": "", "reason": outcome, "message": outcome}
         topic = "ab"[number % 3 == 0]
         usage = {"input_tokens": 9, "output_tokens": 7, **({"reasoning_tokens": 5} if number % 2 else {})}
-        said = {"parts": [{"text": "1"}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE", "usage": usage}
+        response = {"parts": [{"text": "1"}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE", "usage": usage}
         writer.item(
-            f"marvel/{number}", outcome=outcome, score=score, error=error, response=None if error else said,
+            f"marvel/{number}", outcome=outcome, score=score, error=error, response=None if error else response,
             labels={"topic": topic}, verdict={"extracted": "", "targets": ["1"], "options": []},
         )  # fmt: skip
     writer.close()
     lines = [decode(line, VerdictLine) for line in (path / "verdicts.jsonl").read_bytes().splitlines()]
-    found = summary_json(summarize(map(pass_through, lines), spec("accuracy", "accuracy", ["topic"])))
+    summary = summary_json(summarize(map(pass_through, lines), spec("accuracy", "accuracy", ["topic"])))
     results = orjson.loads((path / "results.json").read_bytes())
-    (path / "results.json").write_bytes(orjson.dumps({**results, "tasks": {"marvel": found}}))
+    (path / "results.json").write_bytes(orjson.dumps({**results, "tasks": {"marvel": summary}}))
     return path
 
 
 def exported(form: str) -> Callable[[Path], Path]:
     def write(run: Path) -> Path:
         output = run.parent / f"items.{form}"
-        words = [str(run), "--format", form, "--output", str(output)]
-        assert CliRunner().invoke(command, words).exit_code == 0
+        args = [str(run), "--format", form, "--output", str(output)]
+        assert CliRunner().invoke(command, args).exit_code == 0
         return output
 
     return write
@@ -96,14 +96,14 @@ def test_the_rows_have_the_tokens_of_the_reasoning(tmp_path: Path) -> None:
 def test_other_tools_take_the_same_means(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run")
     value = load(run)["accuracy"].value
-    words = [str(run), "--format", "lmms-eval", "--output", str(tmp_path / "theirs")]
-    _, samples = CliRunner().invoke(command, words).output.split()
+    args = [str(run), "--format", "lmms-eval", "--output", str(tmp_path / "theirs")]
+    _, samples = CliRunner().invoke(command, args).output.split()
     scores = [orjson.loads(line)["score"] for line in Path(samples).read_bytes().splitlines()]
     assert sum(scores) / len(scores) == pytest.approx(value)
     log = pytest.importorskip("inspect_ai.log")
-    words = [str(run), "--format", "inspect", "--output", str(tmp_path / "logs")]
-    found = log.read_eval_log(CliRunner().invoke(command, words).output.strip())
-    known = [sample.scores["marvel"].value for sample in found.samples]
+    args = [str(run), "--format", "inspect", "--output", str(tmp_path / "logs")]
+    eval_log = log.read_eval_log(CliRunner().invoke(command, args).output.strip())
+    known = [sample.scores["marvel"].value for sample in eval_log.samples]
     assert sum(known) / len(known) == pytest.approx(value)
 
 

@@ -42,9 +42,9 @@ def test_what_an_import_does_not_record_is_not_guessed(tmp_path: Path) -> None:
 
 def test_the_figure_that_a_tool_reports_is_explained_by_its_reading(tmp_path: Path) -> None:
     run = imported(tmp_path, "tool", ["A", "B", "B", "A"])  # of which the tool says that all are right
-    found = causes(run / "reported", run)
-    assert list(found) == [("reading",)]
-    assert (found["reading",]["items"], found["reading",]["points"]) == (2, -50.0)
-    assert found["reading",]["example"]["spots"]["rule"][0] == "lm-evaluation-harness"
+    explained = causes(run / "reported", run)
+    assert list(explained) == [("reading",)]
+    assert (explained["reading",]["items"], explained["reading",]["points"]) == (2, -50.0)
+    assert explained["reading",]["example"]["spots"]["rule"][0] == "lm-evaluation-harness"
     mine = ours(tmp_path / "ours", ["A", "A", "B", "B"]).close()
     assert causes(run / "reported", mine).keys() == {("not recorded", "server", "reading"), ("reading",)}

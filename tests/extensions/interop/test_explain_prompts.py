@@ -30,23 +30,23 @@ def tried_with_our_images(first: Path, second: Path, model: Server, shared_score
     samples = []
     for line in map(json.loads, (second / "responses.jsonl").read_text().splitlines()):
         if line["task"] == "suffix":
-            (words,) = (part["text"] for part in line["request"]["messages"][0]["parts"] if "text" in part)
+            (prompt,) = (part["text"] for part in line["request"]["messages"][0]["parts"] if "text" in part)
             answer = line["response"]["parts"][0]["text"]
             samples.append(
                 {"doc_id": int(line["key"].split("/")[1]), "doc": {}, "target": line["scoring"]["targets"][0],
-                 "arguments": {"gen_args_0": {"arg_0": words, "arg_1": ""}}, "resps": [[answer]],
+                 "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": ""}}, "resps": [[answer]],
                  "filtered_resps": [answer], "metrics": ["acc"], "acc": 1.0}
             )  # fmt: skip
     path = tmp_path / "samples_suffix_2026-11-24T00-06-01.436358.jsonl"
     path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     scorer = ["--scorer", shared_scorer.address]
     CliRunner().invoke(main, ["import", "lm-eval", str(path), "--run", str(tmp_path / "theirs"), *scorer])
-    words = ["--endpoint", model.address, *scorer, "--limit", "500"]
-    result = explain(first, tmp_path / "theirs", *words, "--json")
+    options = ["--endpoint", model.address, *scorer, "--limit", "500"]
+    result = explain(first, tmp_path / "theirs", *options, "--json")
     assert result.exit_code == 0, (result.output, result.exception)
-    found = json.loads(result.stdout)
-    (cause,) = found["tasks"][0]["causes"]
+    explanation = json.loads(result.stdout)
+    (cause,) = explanation["tasks"][0]["causes"]
     assert (cause["cause"], cause["also"], cause["not_recorded"]) == ("prompt", ["server"], ["image", "decoding"])
-    assert {item["found"] for item in found["experiment"]["items"]} == {"prompt"}
-    assert found["experiment"]["same_as"] == [True, False]
-    assert "reproduced by" in explain(first, tmp_path / "theirs", *words).stdout
+    assert {item["found"] for item in explanation["experiment"]["items"]} == {"prompt"}
+    assert explanation["experiment"]["same_as"] == [True, False]
+    assert "reproduced by" in explain(first, tmp_path / "theirs", *options).stdout

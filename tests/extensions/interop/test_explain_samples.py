@@ -60,11 +60,11 @@ def samples(run: Path, task: str, folder: Path) -> Path:
     return path
 
 
-def tried(*words: object) -> dict[str, Any]:
-    result = explain(*words, "--json")
+def tried(*args: object) -> dict[str, Any]:
+    result = explain(*args, "--json")
     assert result.exit_code == 0, (result.output, result.exception)
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    explanation: dict[str, Any] = json.loads(result.stdout)
+    return explanation
 
 
 def test_planted_causes_are_told_apart(tmp_path: Path, start: Callable[..., Server], shared_scorer: Server) -> None:
@@ -76,12 +76,12 @@ def test_planted_causes_are_told_apart(tmp_path: Path, start: Callable[..., Serv
     right = wrong = 0
     for task, cause in CAUSES.items():
         path = samples(second, task, tmp_path)
-        (found,) = tried(first, path, "--task", task)["tasks"]
-        known = {each["cause"]: each["items"] for each in found["causes"]}
+        (entry,) = tried(first, path, "--task", task)["tasks"]
+        known = {row["cause"]: row["items"] for row in entry["causes"]}
         if cause == "image":  # which no file of samples holds: what is left where a live server repeats its answer
             assert known.keys() == {"not recorded"}, known
             items = tried(first, path, "--task", task, *live)["experiment"]["items"]
-            known = {name: [each["found"] for each in items].count(name) for name in {each["found"] for each in items}}
+            known = {name: [item["found"] for item in items].count(name) for name in {item["found"] for item in items}}
         assert cause in known, (task, known, items[:1] if cause == "image" else "")
         right += known.pop(cause)
         wrong += sum(known.values())
@@ -89,9 +89,9 @@ def test_planted_causes_are_told_apart(tmp_path: Path, start: Callable[..., Serv
     assert right >= 0.95 * (right + wrong)
     noisy = evaluate(folder, "first", "run-noise", start("--noise", "1"), shared_scorer, "same")
     path = samples(noisy, "same", tmp_path)
-    words = ["--endpoint", start("--noise", "1").address, "--scorer", shared_scorer.address]
-    items = tried(first, path, "--task", "same", *words)["experiment"]["items"]
-    assert {each["found"] for each in items} == {"noise"}
+    options = ["--endpoint", start("--noise", "1").address, "--scorer", shared_scorer.address]
+    items = tried(first, path, "--task", "same", *options)["experiment"]["items"]
+    assert {item["found"] for item in items} == {"noise"}
     assert len(items) > 5
 
 
@@ -107,15 +107,15 @@ def test_a_task_s_own_metrics_stand_beside_the_tool_s_scores(tmp_path: Path) -> 
     path = tmp_path / "llava-tiny" / "20261126_120000_samples_mme.jsonl"
     path.parent.mkdir()
     lines = [
-        {"doc_id": at, "target": "yes", "input": words, "filtered_resps": [answer], "exact_match": score}
-        for at, (words, answer, score) in enumerate(
+        {"doc_id": at, "target": "yes", "input": prompt, "filtered_resps": [answer], "exact_match": score}
+        for at, (prompt, answer, score) in enumerate(
             [("Is it red?", "yes", 0.0), ("Is it red? Say so.", "no", 0.0), ("Is it red? Say so.", "no", 0.0)]
         )
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (task,) = tried(run, path)["tasks"]
     assert task["task"] == "lmms:mme → mme"
-    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 1, "prompt": 1}
+    assert {cause["cause"]: cause["items"] for cause in task["causes"]} == {"reading": 1, "prompt": 1}
     other = explain(run, Path(__file__), "--json")
     assert other.exit_code == 2
     assert "is neither a run folder nor a log of" in other.output
@@ -124,19 +124,19 @@ def test_a_task_s_own_metrics_stand_beside_the_tool_s_scores(tmp_path: Path) -> 
 def test_an_answer_after_a_drawing_is_that_of_the_document_in_a_log(tmp_path: Path) -> None:
     path = tmp_path / "bagel" / "20261126_120000_samples_drawn.jsonl"
     path.parent.mkdir()
-    words = "[GEN_PROMPT]Draw it.[/GEN_PROMPT][QUESTION]Which? [/QUESTION]"
-    line = {"target": "A", "input": words}
-    said = [("A", 0.0), ("B", 0.0)]
-    lines = [{"doc_id": at, "filtered_resps": [one], "acc": score, **line} for at, (one, score) in enumerate(said)]
+    prompt = "[GEN_PROMPT]Draw it.[/GEN_PROMPT][QUESTION]Which? [/QUESTION]"
+    line = {"target": "A", "input": prompt}
+    answers = [("A", 0.0), ("B", 0.0)]
+    lines = [{"doc_id": at, "filtered_resps": [one], "acc": score, **line} for at, (one, score) in enumerate(answers)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for turn, told in (("answer", [{"reading": 1, "not recorded": 1}]), ("round1", [])):
+    for turn, causes in (("answer", [{"reading": 1, "not recorded": 1}]), ("round1", [])):
         writer = Writer(tmp_path / turn, tasks=["lmms:drawn"])
         for at in range(2):
             writer.item(f"lmms:drawn/{at}:{turn}", sample=f"lmms:drawn/{at}", task="lmms:drawn", answer="A",
                         parts=[{"text": "Which?"}], targets=["A"], rule="harness_task", score=1.0)  # fmt: skip
-        found = tried(writer.close(), path)
-        assert [{each["cause"]: each["items"] for each in task["causes"]} for task in found["tasks"]] == told
-    assert "lmms:drawn → drawn is left out: the two have no item in common" in found["notes"]
+        explanation = tried(writer.close(), path)
+        assert [{cause["cause"]: cause["items"] for cause in task["causes"]} for task in explanation["tasks"]] == causes
+    assert "lmms:drawn → drawn is left out: the two have no item in common" in explanation["notes"]
 
 
 def table(tmp_path: Path) -> tuple[Path, list[list[str]]]:
@@ -147,7 +147,10 @@ def table(tmp_path: Path) -> tuple[Path, list[list[str]]]:
                     parts=[{"text": "Which?"}], answer=answer, targets=["A"], options=["red", "blue"],
                     score=float(answer == "A"))  # fmt: skip
     rows = [["index", "question", "A", "B", "answer", "prediction", "hit"]]
-    rows += [[str(at), "Which?", "red", "blue", "A", said, hit] for at, (said, hit) in enumerate(("A0", "B1", "A1"))]
+    rows += [
+        [str(at), "Which?", "red", "blue", "A", prediction, hit]
+        for at, (prediction, hit) in enumerate(("A0", "B1", "A1"))
+    ]
     (tmp_path / "llava_v1.5_7b").mkdir()
     return writer.close(), rows
 
@@ -158,7 +161,7 @@ def test_tables_of_vlmevalkit_are_logs_and_pickles_are_not(tmp_path: Path) -> No
     path.write_text("".join("\t".join(row) + "\n" for row in rows))
     (task,) = tried(run, path)["tasks"]
     assert task["task"] == "vlmevalkit:MMBench_DEV_EN → MMBench_DEV_EN"
-    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 2, "not recorded": 1}
+    assert {cause["cause"]: cause["items"] for cause in task["causes"]} == {"reading": 2, "not recorded": 1}
     path.write_text("".join("\t".join(row[:-1]) + "\n" for row in rows))
     assert "has no scores, which `orchestrator import` makes" in " ".join(tried(run, path)["notes"])
     (pickled := path.with_suffix(".pkl")).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
@@ -177,4 +180,4 @@ def test_workbooks_of_vlmevalkit_are_logs(tmp_path: Path) -> None:
         book.active.append(row)
     book.save(path := tmp_path / "llava_v1.5_7b" / "llava_v1.5_7b_MMBench_DEV_EN.xlsx")
     (task,) = tried(run, path)["tasks"]
-    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 2, "not recorded": 1}
+    assert {cause["cause"]: cause["items"] for cause in task["causes"]} == {"reading": 2, "not recorded": 1}

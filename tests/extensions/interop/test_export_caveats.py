@@ -32,8 +32,8 @@ def test_settings_that_are_not_the_benchmarks_own_are_said(cluster: Cluster, sha
 def test_a_note_of_an_unknown_kind_is_said(tmp_path: Path) -> None:
     path = marvel_run(tmp_path / "one", puzzles=8)
     results = orjson.loads((path / "results.json").read_bytes())
-    words = {"sentence": "marvel asked every other sample", "brief": "half of the samples"}
-    note = {"kind": "every other", "task": "marvel", **words}
+    texts = {"sentence": "marvel asked every other sample", "brief": "half of the samples"}
+    note = {"kind": "every other", "task": "marvel", **texts}
     (path / "results.json").write_bytes(orjson.dumps(results | {"notes": [note]}))
     run = open_run(path)
     assert note["sentence"] in markdown([run])

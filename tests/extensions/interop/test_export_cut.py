@@ -19,8 +19,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared_scorer: Server) -> Run
     return cut_runs.make(tmp_path_factory.mktemp("cut"), shared_scorer.address)
 
 
-def command(*words: object) -> Result:
-    return CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
+def command(*args: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, args)], catch_exceptions=False)
 
 
 def test_exports_have_the_count(runs: Runs, tmp_path: Path) -> None:

@@ -20,17 +20,17 @@ def sliced_run(path: Path) -> Path:
     writer = Writer(path, tasks=["voila_wd"])
     writer.item("voila_wd/1", answer="x", score=1.0)
     slices = {"rule": {"1": 0.25}, "distractions": {"1": 0.75}, "source": {"": 0.5}}
-    made = [accuracy("all three", writer.verdicts)]
+    metrics = [accuracy("all three", writer.verdicts)]
     for label, values in slices.items():
-        made += [made[0] | {"labels": {label: value}, "value": share} for value, share in values.items()]
-    return writer.close({"voila_wd": made})
+        metrics += [metrics[0] | {"labels": {label: value}, "value": share} for value, share in values.items()]
+    return writer.close({"voila_wd": metrics})
 
 
 def test_slices_of_the_same_value_are_different_metrics_to_a_tracker(tmp_path: Path) -> None:
-    found = trackers.metrics(open_run(sliced_run(tmp_path / "run")))
+    tracked = trackers.metrics(open_run(sliced_run(tmp_path / "run")))
     values = {
         name: value
-        for name, value in found.items()
+        for name, value in tracked.items()
         if name.startswith("voila_wd/") and name[-4:] not in ("high", " low")
     }
     assert {name: value for name, value in values.items() if not name.startswith("items/")} == {
@@ -78,14 +78,14 @@ def test_lmms_eval_is_told_which_way_is_up_and_a_standard_error_of_its_level(tmp
     writer = Writer(tmp_path / "run")
     for number in range(4):
         writer.item(f"marvel/{number}", answer="1", score=float(number < 2))
-    made = accuracy("AVR", writer.verdicts)
+    avr = accuracy("AVR", writer.verdicts)
     wide = {"low": 0.5 - 2.575829 * 0.1, "high": 0.5 + 2.575829 * 0.1, "level": 0.99, "method": "wilson"}
     others = [("bias", "choice_bias"), ("spread", "instability"), ("refused", "rate")]
-    metrics = [made | {"interval": wide}, *(made | {"name": name, "metric": metric} for name, metric in others)]
+    metrics = [avr | {"interval": wide}, *(avr | {"name": name, "metric": metric} for name, metric in others)]
     (results, *_) = lmms_eval_export.write(open_run(writer.close({"marvel": metrics})), tmp_path / "out")
-    found = orjson.loads(results.read_bytes())
-    assert found["higher_is_better"]["marvel"] == {"AVR": True, "bias": False, "spread": False}
-    assert found["results"]["marvel"]["AVR_stderr,none"] == pytest.approx(0.1, abs=1e-6)
+    exported = orjson.loads(results.read_bytes())
+    assert exported["higher_is_better"]["marvel"] == {"AVR": True, "bias": False, "spread": False}
+    assert exported["results"]["marvel"]["AVR_stderr,none"] == pytest.approx(0.1, abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["md", "latex", "model-card", "lmms-eval"])

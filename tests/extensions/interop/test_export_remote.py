@@ -1,4 +1,4 @@
-"""A run folder behind a URL is exported from there."""
+"""A run folder at a URL is exported from there."""
 
 from __future__ import annotations
 

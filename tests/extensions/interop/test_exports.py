@@ -54,20 +54,20 @@ def finished(path: Path, **identity: Any) -> Path:
 
 
 def test_every_eval_ever_is_valid_and_links_its_files(tmp_path: Path) -> None:
-    told = export(finished(tmp_path / "run"), "--format", "every-eval-ever", "--output", tmp_path / "out",
+    exported = export(finished(tmp_path / "run"), "--format", "every-eval-ever", "--output", tmp_path / "out",
                   "--about", "model=owner/m", "--about", "relationship=third_party")  # fmt: skip
-    assert told.exit_code == 0, told.output
+    assert exported.exit_code == 0, exported.output
     many = export(marvel_run(tmp_path / "many"), "--format", "every-eval-ever", "--output", tmp_path / "out",
                   "--about", "model=owner/n")  # fmt: skip
     assert many.exit_code == 0, many.output
-    aggregate, samples = map(Path, told.output.split())
-    found = orjson.loads(aggregate.read_bytes())
+    aggregate, samples = map(Path, exported.output.split())
+    report = orjson.loads(aggregate.read_bytes())
     lines = [orjson.loads(line) for line in samples.read_bytes().splitlines()]
-    assert found["detailed_evaluation_results"] == {
+    assert report["detailed_evaluation_results"] == {
         "format": "jsonl", "file_path": str(samples.relative_to(tmp_path / "out")), "hash_algorithm": "sha256",
         "checksum": hashlib.sha256(samples.read_bytes()).hexdigest(), "total_rows": 4,
     }  # fmt: skip
-    first, *more = found["evaluation_results"]
+    first, *more = report["evaluation_results"]
     assert first["score_details"]["score"] == 0.625
     assert first["score_details"]["uncertainty"]["confidence_interval"]["upper"] == 0.9
     assert first["metric_config"]["metric_unit"] == "proportion"
@@ -91,8 +91,8 @@ def test_every_eval_ever_is_valid_and_links_its_files(tmp_path: Path) -> None:
 
 def test_eval_results_are_read_by_the_hub_s_own_library(tmp_path: Path) -> None:
     output = tmp_path / "results.yaml"
-    told = export(finished(tmp_path / "run"), "--format", "eval-results", "--output", output)
-    assert told.exit_code == 0, told.output
+    done = export(finished(tmp_path / "run"), "--format", "eval-results", "--output", output)
+    assert done.exit_code == 0, done.output
     (entry,) = parse_eval_result_entries(yaml.safe_load(output.read_text()))
     assert (entry.dataset_id, entry.task_id, entry.dataset_revision) == ("owner/marvel", "marvel", "0123abc")
     assert (entry.value, entry.date) == (62.5, "2026-01-31T08:59:58Z")
@@ -100,7 +100,7 @@ def test_eval_results_are_read_by_the_hub_s_own_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "words"),
+    ("identity", "message"),
     [
         ({"data": {"marvel": {"origin": "synthetic, seed 0"}}}, "synthetic data (synthetic, seed 0)"),
         ({"blind": True}, "blind: images replaced"),
@@ -111,7 +111,7 @@ def test_eval_results_are_read_by_the_hub_s_own_library(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_result_of_the_benchmark_is_not_published(
-    tmp_path: Path, identity: dict[str, Any] | None, words: str
+    tmp_path: Path, identity: dict[str, Any] | None, message: str
 ) -> None:
     output = tmp_path / "results.yaml"
     output.write_text("older")
@@ -121,9 +121,9 @@ def test_what_is_no_result_of_the_benchmark_is_not_published(
         run = finished(tmp_path / "run", **(identity or {}))
     if identity is None:
         (run / "results.json").unlink()
-    told = export(run, "--format", "eval-results", "--output", output)
-    assert told.exit_code == 2
-    assert words in told.output
+    done = export(run, "--format", "eval-results", "--output", output)
+    assert done.exit_code == 2
+    assert message in done.output
     assert (output.read_text(), sorted(tmp_path.iterdir())) == ("older", [output, run])
 
 
@@ -166,10 +166,10 @@ def test_spans_are_sent_by_the_protocol_that_the_environment_names(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     with collecting_http() as (collector, port):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
-        told = export(run, "--format", "opentelemetry")
-    assert told.exit_code == 0, told.output
+        done = export(run, "--format", "opentelemetry")
+    assert done.exit_code == 0, done.output
     assert len(collector.spans) == 5
-    assert {span.trace_id.hex() for span in collector.spans} == {told.output.strip()}
+    assert {span.trace_id.hex() for span in collector.spans} == {done.output.strip()}
 
 
 def test_spans_with_verdicts_reach_a_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,12 +179,12 @@ def test_spans_with_verdicts_reach_a_collector(tmp_path: Path, monkeypatch: pyte
     run = marvel_run(tmp_path / "run", puzzles=154)
     with collecting() as (collector, port):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
-        told = export(run, "--format", "opentelemetry")
-    assert told.exit_code == 0, told.output
+        done = export(run, "--format", "opentelemetry")
+    assert done.exit_code == 0, done.output
     spans = {span.name: span for span in collector.spans}
     calls = [span for span in collector.spans if span.name == "chat llava-tiny"]
     assert (len(calls), len(collector.spans)) == (154, 155)
-    assert {span.trace_id.hex() for span in collector.spans} == {told.output.strip()}
+    assert {span.trace_id.hex() for span in collector.spans} == {done.output.strip()}
     assert {span.parent_span_id for span in calls} == {spans["evaluation run"].span_id}
     events = [event for span in calls for event in span.events]
     assert {event.name for event in events} == {"gen_ai.evaluation.result"}
@@ -203,7 +203,7 @@ def test_spans_with_verdicts_reach_a_collector(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("args", "words"),
+    ("args", "message"),
     [
         (("every-eval-ever", "--output", "out"), "has no owner: add --about model=OWNER/NAME"),
         (("every-eval-ever", "--output", "out", "--about", "relationship=mine"), "give one of first_party"),
@@ -211,10 +211,10 @@ def test_spans_with_verdicts_reach_a_collector(tmp_path: Path, monkeypatch: pyte
         (("csv", "--about", "dataset=a/b"), "--about has no meaning for --format csv"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, args: tuple[str, ...], words: str) -> None:
-    told = export(finished(tmp_path / "run"), "--format", *args)
-    assert told.exit_code == 2
-    assert words in told.output
+def test_mistakes_are_one_line(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
+    done = export(finished(tmp_path / "run"), "--format", *args)
+    assert done.exit_code == 2
+    assert message in done.output
 
 
 def test_the_help_lists_every_format() -> None:

@@ -34,9 +34,9 @@ def test_each_export_of_each_task_is_valid(model: Server, shared_scorer: Server,
     listed = json.loads(CliRunner().invoke(main, ["tasks", "--json"]).output)["tasks"]
     tasks = tuple(task["task"] for task in listed)
     run = tmp_path / "run"
-    asked = [word for task in tasks for word in ("--task", task)]
+    options = [word for task in tasks for word in ("--task", task)]
     addresses = ["--endpoint", model.address, "--scorer", shared_scorer.address]
-    done = CliRunner().invoke(main, ["eval", *asked, "--synthetic", "--limit", "1", *addresses, "--run", str(run)])
+    done = CliRunner().invoke(main, ["eval", *options, "--synthetic", "--limit", "1", *addresses, "--run", str(run)])
     assert (run / "results.json").exists(), done.output
     keys = {line["key"] for line in map(json.loads, (run / "responses.jsonl").read_text().splitlines())}
     assert {key.partition("/")[0] for key in keys} == set(tasks)
@@ -45,12 +45,12 @@ def test_each_export_of_each_task_is_valid(model: Server, shared_scorer: Server,
         more = ["--about", "model=owner/drawer"] if name == "every-eval-ever" else []
         if name == "inspect":
             pytest.importorskip("inspect_ai.log")
-        told = CliRunner().invoke(main, ["export", str(run), "--format", name, "--output", str(path), *more])
+        exported = CliRunner().invoke(main, ["export", str(run), "--format", name, "--output", str(path), *more])
         if name == "eval-results":  # these are no results of the benchmarks
-            assert (told.exit_code, path.exists()) == (2, False)
-            assert "synthetic data" in told.output
+            assert (exported.exit_code, path.exists()) == (2, False)
+            assert "synthetic data" in exported.output
         else:
-            assert told.exit_code == 0, (name, told.output)
+            assert exported.exit_code == 0, (name, exported.output)
     assert all(task in written["model-card"].read_text() for task in tasks)
     assert set(json.loads(written["json"].read_text())[0]["results"]["tasks"]) == set(tasks)
     latex = written["latex"].read_text()
@@ -70,7 +70,7 @@ def test_each_export_of_each_task_is_valid(model: Server, shared_scorer: Server,
 def _inspect(folder: Path, tasks: tuple[str, ...]) -> None:
     from inspect_ai.log import list_eval_logs, read_eval_log
 
-    logs = [read_eval_log(each) for each in list_eval_logs(str(folder))]
+    logs = [read_eval_log(log_file) for log_file in list_eval_logs(str(folder))]
     assert {log.eval.task for log in logs} == set(tasks)
     assert {log.status for log in logs} == {"success"}
     assert all(log.samples for log in logs)

@@ -26,8 +26,8 @@ def run(tmp_path: Path) -> Path:
 
 def invoke(*args: str | Path) -> Result:
     """Runs `export`, or `report` without a format."""
-    words = [str(arg) for arg in args]
-    return CliRunner().invoke(command if "--format" in words else report, words)
+    argv = [str(arg) for arg in args]
+    return CliRunner().invoke(command if "--format" in argv else report, argv)
 
 
 def test_html_is_the_default_and_names_what_it_wrote(run: Path) -> None:
@@ -101,9 +101,9 @@ def test_parquet_has_the_same_items(run: Path, tmp_path: Path) -> None:
 
 
 def test_json_is_what_the_runs_hold(run: Path) -> None:
-    (found,) = orjson.loads(invoke(run, "--format", "json").output)
-    assert found["results"] == orjson.loads((run / "results.json").read_bytes())
-    assert found["manifest"] == orjson.loads((run / "manifest.json").read_bytes())
+    (exported,) = orjson.loads(invoke(run, "--format", "json").output)
+    assert exported["results"] == orjson.loads((run / "results.json").read_bytes())
+    assert exported["manifest"] == orjson.loads((run / "manifest.json").read_bytes())
 
 
 def test_lmms_eval_layout(run: Path, tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_lmms_eval_layout(run: Path, tmp_path: Path) -> None:
     results, samples = (Path(line) for line in result.output.split())
     assert results == tmp_path / "out" / "llava-tiny" / "20260131_085958_results.json"
     assert samples.name == "20260131_085958_samples_marvel.jsonl"
-    found = orjson.loads(results.read_bytes())
-    assert found["results"]["marvel"]["AVR,none"] == pytest.approx(68 / 154)
-    assert found["n-samples"]["marvel"] == {"original": 154, "effective": 154}
+    exported = orjson.loads(results.read_bytes())
+    assert exported["results"]["marvel"]["AVR,none"] == pytest.approx(68 / 154)
+    assert exported["n-samples"]["marvel"] == {"original": 154, "effective": 154}
     lines = [orjson.loads(line) for line in samples.read_bytes().splitlines()]
     assert [line["doc_id"] for line in lines] == list(range(154))
     assert lines[0]["filtered_resps"] == ["4"]
@@ -124,18 +124,18 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     log = pytest.importorskip("inspect_ai.log")
     result = invoke(run, "--format", "inspect", "--output", tmp_path / "logs", "--embed")
     (path,) = result.output.split()
-    found = log.read_eval_log(path)
-    assert (found.status, found.eval.task, found.eval.model) == ("success", "marvel", "lyncean/llava-tiny")
-    assert len(found.samples) == 154
-    metrics = found.results.scores[0].metrics
+    eval_log = log.read_eval_log(path)
+    assert (eval_log.status, eval_log.eval.task, eval_log.eval.model) == ("success", "marvel", "lyncean/llava-tiny")
+    assert len(eval_log.samples) == 154
+    metrics = eval_log.results.scores[0].metrics
     assert metrics["AVR"].value == pytest.approx(68 / 154)
     assert (metrics["AVR"].group, metrics["AVR"].metadata["denominator"]) == (None, 154)
     slice_ = metrics["AVR [pattern=Mathematical]"]
     assert (slice_.group, slice_.name) == ("AVR", "pattern=Mathematical")
-    first = next(sample for sample in found.samples if sample.id == "marvel/1:avr")
+    first = next(sample for sample in eval_log.samples if sample.id == "marvel/1:avr")
     assert (first.target, first.choices) == (["2"], ["1", "2", "3", "4"])
     assert (first.scores["marvel"].answer, first.scores["marvel"].value) == ("4", "I")
-    assert {sample.scores["marvel"].value for sample in found.samples if sample.scores} == {"C", "I"}
+    assert {sample.scores["marvel"].value for sample in eval_log.samples if sample.scores} == {"C", "I"}
     assert first.output.completion == "4"
     (reference,) = first.attachments
     assert [turn.content[0].image for turn in (first.input[0], first.messages[0])] == [f"attachment://{reference}"] * 2
@@ -143,7 +143,7 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     seen = next(sample for sample in whole.samples if sample.id == "marvel/1:avr").messages[0].content[0].image
     assert seen == first.attachments[reference]
     assert seen.startswith("data:image/png;base64,")
-    rejected = next(sample for sample in found.samples if sample.error)
+    rejected = next(sample for sample in eval_log.samples if sample.error)
     assert "context_overflow" in rejected.error.message
     assert rejected.scores["marvel"].value == "I"
     listed = log.list_eval_logs(str(tmp_path / "logs"))
@@ -158,10 +158,10 @@ def test_inspect_has_one_unit_and_keeps_partial_credit(tmp_path: Path) -> None:
                "interval": {"low": 80.0, "high": 99.0, "level": 0.95}, "denominator": "1"}  # fmt: skip
     closed = writer.close({"marvel": [percent]})
     (path,) = invoke(closed, "--format", "inspect", "--output", tmp_path / "logs").output.split()
-    found = log.read_eval_log(path)
-    metric = found.results.scores[0].metrics["score"]
+    eval_log = log.read_eval_log(path)
+    metric = eval_log.results.scores[0].metrics["score"]
     assert (metric.value, metric.metadata["low"], metric.metadata["value_answered"]) == (0.9, 0.8, 0.95)
-    assert found.samples[0].scores["marvel"].value == 0.5
+    assert eval_log.samples[0].scores["marvel"].value == 0.5
 
 
 def test_inspect_has_the_reasoning_apart(tmp_path: Path) -> None:
@@ -201,17 +201,17 @@ def test_inspect_missing_is_one_line(run: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("args", "words"),
+    ("args", "message"),
     [
         (("--format", "parquet"), "needs --output"),
         (("--format", "inspect"), "needs --output"),
         (("--format", "csv", "--output", "{tmp}/none/items.csv"), "cannot be written"),
     ],
 )
-def test_mistakes_are_one_line(run: Path, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+def test_mistakes_are_one_line(run: Path, tmp_path: Path, args: tuple[str, ...], message: str) -> None:
     result = invoke(run, *(arg.format(tmp=tmp_path) for arg in args))
     assert result.exit_code == 2
-    assert words in result.output
+    assert message in result.output
 
 
 def test_no_run_there(tmp_path: Path) -> None:
@@ -229,10 +229,10 @@ def test_mlflow_has_the_metrics(run: Path, tmp_path: Path, monkeypatch: pytest.M
     assert invoke(run).exit_code == 0
     result = invoke(run, "--format", "mlflow")
     assert result.exit_code == 0, result.output
-    found = mlflow.get_run(result.output.split()[-1])
-    assert found.data.metrics["marvel/AVR"] == pytest.approx(68 / 154)
-    assert found.data.metrics["items/planned"] == 154
-    assert found.data.params["model_name"] == "llava-tiny"
+    tracked = mlflow.get_run(result.output.split()[-1])
+    assert tracked.data.metrics["marvel/AVR"] == pytest.approx(68 / 154)
+    assert tracked.data.metrics["items/planned"] == 154
+    assert tracked.data.params["model_name"] == "llava-tiny"
 
 
 def test_wandb_takes_a_run_offline(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Files of other tools, which are read or refused in a line whatever is in them."""
+"""Files of other tools with any content, which are read or refused in one line."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ samples = mixed(
 def test_any_samples_of_lmms_eval_are_read_or_refused(folder: Path, lines: list[Any], task: str) -> None:
     file = folder / "samples.jsonl"
     file.write_bytes(b"\n".join(json.dumps(line).encode() for line in lines))
-    found = taken(lambda: list(lmms_eval_samples.read(file, task))) or ()
-    assert all(isinstance(one.text, str) and one.key.removeprefix("-").isdecimal() for one in found)
+    answers = taken(lambda: list(lmms_eval_samples.read(file, task))) or ()
+    assert all(isinstance(one.text, str) and one.key.removeprefix("-").isdecimal() for one in answers)
 
 
 records = mixed(
@@ -60,31 +60,31 @@ records = mixed(
 
 
 @given(
-    found=st.lists(records, max_size=3) | trees,
+    content=st.lists(records, max_size=3) | trees,
     formulation=st.sampled_from(FORMULATIONS),
     method=st.sampled_from(METHODS),
     rounds=st.booleans(),
 )
 @example(
-    found=[{"sample_id": 1, "prediction": "A", "answer": 0, "answer_options": 7}],
+    content=[{"sample_id": 1, "prediction": "A", "answer": 0, "answer_options": 7}],
     formulation="SingleChoice",
     method="generation",
     rounds=False,
 )
 @example(
-    found=[{"sample_id": 1, "prediction": "A", "answer": float("inf")}],
+    content=[{"sample_id": 1, "prediction": "A", "answer": float("inf")}],
     formulation="SingleChoice",
     method="generation",
     rounds=False,
 )
 @FEW
 def test_any_predictions_are_read_or_refused(
-    folder: Path, found: Any, formulation: str, method: str, rounds: bool
+    folder: Path, content: Any, formulation: str, method: str, rounds: bool
 ) -> None:
     file = folder / "predictions.json"
-    file.write_text(json.dumps(found))
-    made = taken(lambda: list(predictions(read_file(file), formulation, method, rounds=rounds))) or ()
-    assert all(isinstance(one.text, str) and isinstance(one.prompt, str) for one in made)
+    file.write_text(json.dumps(content))
+    answers = taken(lambda: list(predictions(read_file(file), formulation, method, rounds=rounds))) or ()
+    assert all(isinstance(one.text, str) and isinstance(one.prompt, str) for one in answers)
 
 
 @given(content=st.binary(max_size=40))

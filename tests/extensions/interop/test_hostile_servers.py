@@ -58,22 +58,22 @@ class Hostile:
         command = ["env", f"HOSTILE={self.way}", sys.executable, str(HERE / "hostile_server.py")]
         self.server = Server(folder / "server", command).start()
 
-    def eval(self, way: str, *words: str, endpoint: str = "") -> tuple[int, str]:
+    def eval(self, way: str, *args: str, endpoint: str = "") -> tuple[int, str]:
         self.way.write_text(way)
         tasks = [word for task in TASKS for word in ("--task", f"{task}.yaml")]
         endpoint = endpoint or self.server.address
-        done = run(main, "eval", *tasks, "--endpoint", endpoint, "--run", way, *words, folder=self.folder)
+        done = run(main, "eval", *tasks, "--endpoint", endpoint, "--run", way, *args, folder=self.folder)
         return done.exit_code, done.stderr + done.stdout
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
-    made = Hostile(tmp_path_factory.mktemp("hostile"))
-    yield made
-    made.server.kill()
+    started = Hostile(tmp_path_factory.mktemp("hostile"))
+    yield started
+    started.server.kill()
 
 
-def told(output: str, task: str) -> bool:
+def names_problem(output: str, task: str) -> bool:
     """Returns True if a line names the problem of a task's results."""
     return any(line.startswith(f"{task}: ") for line in output.splitlines())
 
@@ -87,7 +87,7 @@ def with_number(output: str) -> set[str]:
 def check(hostile: Hostile, way: str, code: int, output: str, codes: dict[str, int]) -> None:
     assert code == codes.get(way, 4), output
     assert "Traceback" not in output
-    assert all(told(output, task) for task in TASKS), output
+    assert all(names_problem(output, task) for task in TASKS), output
     page = html.unescape((hostile.folder / way / "report.html").read_text())
     banners = re.findall(r'<p class="banner( bad)?">(\w+): ', page)
     assert {task for _, task in banners} == TASKS.keys()
@@ -98,11 +98,11 @@ def check(hostile: Hostile, way: str, code: int, output: str, codes: dict[str, i
     rows = {line.split(":")[0].strip("| "): line for line in table.splitlines() if ": accuracy |" in line}
     assert {task for task, row in rows.items() if "no result" in row} == void
     gate = ",".join(f"{task}/accuracy>=0" for task in TASKS)
-    found = orchestrator("compare", way, "--gate", gate, folder=hostile.folder, code=4 if void else 0)
-    assert found.count("FAIL") == len(void)
+    comparison = orchestrator("compare", way, "--gate", gate, folder=hostile.folder, code=4 if void else 0)
+    assert comparison.count("FAIL") == len(void)
     with listen(hostile.folder) as address:
         with urlopen(f"{address}/api/runs", timeout=300) as reply:
-            seen = next(each for each in json.load(reply) if each["name"] == way)
+            seen = next(listed for listed in json.load(reply) if listed["name"] == way)
     assert not {metric["task"] for metric in seen["metrics"]} & void
     assert {line.partition(":")[0] for line in seen["doubts"]} == TASKS.keys()
 

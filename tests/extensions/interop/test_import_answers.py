@@ -36,23 +36,23 @@ def test_a_log_of_inspect(tmp_path: Path) -> None:
     (path,) = exported.output.split()
     assert len(log.read_eval_log(path).samples) == 5
     run = tmp_path / "run"
-    told = run_import("inspect", path, "--run", run)
-    assert told.exit_code == 0, told.output
-    found = verdicts(run)
-    assert {key: (line["outcome"], line.get("score")) for key, line in found.items()} == {
+    done = run_import("inspect", path, "--run", run)
+    assert done.exit_code == 0, done.output
+    by_key = verdicts(run)
+    assert {key: (line["outcome"], line.get("score")) for key, line in by_key.items()} == {
         "marvel/1": ("scored", 1.0), "marvel/1#1": ("scored", 1.0), "marvel/2": ("unparsed", 0.0),
         "marvel/3": ("scored", 1.0), "marvel/4": ("failed", None),
     }  # fmt: skip
-    assert "Inspect: accuracy 60.00 over 5 samples" in told.output
-    assert "2 of 5 samples are scored differently" in told.output
-    assert "marvel/1#1  right B  ours B (1)  theirs A (0)  read differently  'B'" in told.output
+    assert "Inspect: accuracy 60.00 over 5 samples" in done.output
+    assert "2 of 5 samples are scored differently" in done.output
+    assert "marvel/1#1  right B  ours B (1)  theirs A (0)  read differently  'B'" in done.output
     assert (run / "report.html").exists()
     assert "holds a run already" in run_import("inspect", path, "--run", run).output
 
 
-def lm_eval_line(number: int, asked: list[tuple[str, str]], responses: list[Any], **more: Any) -> dict[str, Any]:
-    arguments = {f"gen_args_{place}": {"arg_0": a, "arg_1": b} for place, (a, b) in enumerate(asked)}
-    filtered = [each[0] for each in responses]
+def lm_eval_line(number: int, prompts: list[tuple[str, str]], responses: list[Any], **more: Any) -> dict[str, Any]:
+    arguments = {f"gen_args_{index}": {"arg_0": a, "arg_1": b} for index, (a, b) in enumerate(prompts)}
+    filtered = [response[0] for response in responses]
     return {"doc_id": number, "doc": {}, "arguments": arguments, "resps": responses, "filtered_resps": filtered} | more
 
 
@@ -68,17 +68,17 @@ def test_samples_of_lm_eval_by_generation_and_by_likelihood(tmp_path: Path) -> N
     unanswered = lm_eval_line(3, [("Is it?", "")], [["x"]], target="yes") | {"resps": [[]], "filtered_resps": []}
     lines.append(unanswered)
     path.write_text("".join(json.dumps(line) + "\n" for line in (*lines, lines[0] | {"filter": "second"})))
-    told = run_import("lm-eval", path, "--run", tmp_path / "run")
-    assert told.exit_code == 0, told.output
-    found = verdicts(tmp_path / "run")
-    assert found.pop("mine/3")["outcome"] == "failed"
-    assert {line["score"] for line in found.values()} == {1.0}
+    done = run_import("lm-eval", path, "--run", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    by_key = verdicts(tmp_path / "run")
+    assert by_key.pop("mine/3")["outcome"] == "failed"
+    assert {line["score"] for line in by_key.values()} == {1.0}
     assert accuracy(tmp_path / "run") == 75  # of all samples
-    assert {key: line["rule"] for key, line in found.items()} == {
+    assert {key: line["rule"] for key, line in by_key.items()} == {
         "mine/0": "choice", "mine/1": "choice", "mine/2": "two_way",
     }  # fmt: skip
-    assert "lm-evaluation-harness: accuracy 66.67 over 3 samples" in told.output
-    assert "1 of 3 samples are scored differently\n  1 read here, only scored there" in told.output
+    assert "lm-evaluation-harness: accuracy 66.67 over 3 samples" in done.output
+    assert "1 of 3 samples are scored differently\n  1 read here, only scored there" in done.output
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert (manifest["identity"]["model"]["model_name"], manifest["identity"]["method"]) == ("some__model", "generate")
 
@@ -89,11 +89,11 @@ def test_samples_of_lm_eval_by_generation_and_by_likelihood(tmp_path: Path) -> N
         lm_eval_line(1, options, scores, target=" red", metrics=["acc"], acc=1.0),
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in scored))
-    told = run_import("lm-eval", path, "--run", tmp_path / "likelihood", "--model", "m", "--task", "t")
-    assert told.exit_code == 0, told.output
+    done = run_import("lm-eval", path, "--run", tmp_path / "likelihood", "--model", "m", "--task", "t")
+    assert done.exit_code == 0, done.output
     assert [line["extracted"] for line in verdicts(tmp_path / "likelihood").values()] == [" blue", " blue"]
     assert accuracy(tmp_path / "likelihood") == 50
-    assert "1 of 2 samples are scored differently" in told.output
+    assert "1 of 2 samples are scored differently" in done.output
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".xlsx"])
@@ -115,20 +115,20 @@ def test_a_prediction_table_of_vlmevalkit(tmp_path: Path, suffix: str) -> None:
         for row in rows:
             book.active.append(row)
         book.save(path)
-    told = run_import("vlmevalkit", path, "--run", tmp_path / "run")
-    assert told.exit_code == 0, told.output
-    found = verdicts(tmp_path / "run")
-    assert {key: (line["outcome"], line.get("score")) for key, line in found.items()} == {
+    done = run_import("vlmevalkit", path, "--run", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    by_key = verdicts(tmp_path / "run")
+    assert {key: (line["outcome"], line.get("score")) for key, line in by_key.items()} == {
         "MMBench_DEV_EN/1": ("scored", 1.0), "MMBench_DEV_EN/2": ("scored", 0.0),
         "MMBench_DEV_EN/3": ("scored", 1.0), "MMBench_DEV_EN/4": ("failed", None),
     }  # fmt: skip
-    assert found["MMBench_DEV_EN/1"]["labels"] == {"category": "colour"}
-    assert "VLMEvalKit: accuracy 50.00 over 4 samples" in told.output
-    assert "2 of 4 samples are scored differently" in told.output
+    assert by_key["MMBench_DEV_EN/1"]["labels"] == {"category": "colour"}
+    assert "VLMEvalKit: accuracy 50.00 over 4 samples" in done.output
+    assert "2 of 4 samples are scored differently" in done.output
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "text", "words"),
+    ("kind", "name", "text", "message"),
     [
         ("lm-eval", "samples.jsonl", "{}", "give --task"),
         ("lm-eval", "samples_t_2026-11-24T00-06-01.4.jsonl", "[]", "line 1: TypeError"),
@@ -145,14 +145,14 @@ def test_a_prediction_table_of_vlmevalkit(tmp_path: Path, suffix: str) -> None:
         ("inspect", "x.eval", "no log", "cannot be read as a log of Inspect"),
     ],
 )
-def test_files_that_are_none_are_one_line(tmp_path: Path, kind: str, name: str, text: str, words: str) -> None:
+def test_files_that_are_none_are_one_line(tmp_path: Path, kind: str, name: str, text: str, message: str) -> None:
     if kind == "inspect":
         pytest.importorskip("inspect_ai")
     (tmp_path / name).write_text(text)
-    told = run_import(kind, tmp_path / name, "--run", tmp_path / "run")
-    assert told.exit_code != 0
-    assert words in told.output
-    assert "Traceback" not in told.output
+    done = run_import(kind, tmp_path / name, "--run", tmp_path / "run")
+    assert done.exit_code != 0
+    assert message in done.output
+    assert "Traceback" not in done.output
     assert not (tmp_path / "run").exists()
 
 
@@ -161,8 +161,8 @@ def test_a_log_likelihood_that_is_not_finite_is_one_line(value: str, tmp_path: P
     path = tmp_path / "samples_t_2026-11-24T00-06-01.436358.jsonl"
     responses = [[[value, "False"]], [["-1.0", "True"]]]
     path.write_text(json.dumps(lm_eval_line(0, [("q", " a"), ("q", " b")], responses, target="1")) + "\n")
-    told = run_import("lm-eval", path, "--run", tmp_path / "run")
-    assert (told.exit_code, "a value is not a finite number" in told.output) == (2, True), told.output
+    done = run_import("lm-eval", path, "--run", tmp_path / "run")
+    assert (done.exit_code, "a value is not a finite number" in done.output) == (2, True), done.output
     assert not (tmp_path / "run").exists()
 
 

@@ -38,7 +38,7 @@ def samples(path: Path, rows: list[tuple[str, str, str, float]]) -> Path:
 
 def metric(run: Path, name: str) -> Any:
     (task,) = json.loads((run / "results.json").read_text())["tasks"].values()
-    return next(found["value"] for found in task["metrics"] if found["name"] == name)
+    return next(entry["value"] for entry in task["metrics"] if entry["name"] == name)
 
 
 def test_the_task_s_own_code_scores_what_its_harness_has_asked(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_the_task_s_own_code_scores_what_its_harness_has_asked(tmp_path: Path) -
     rows = [(doc["question"], doc["answer"], doc["answer"] if at else "?", 1.0) for at, doc in enumerate(docs)]
     path = samples(tmp_path / "model" / "samples_compares_2026-11-24T00-06-01.436358.jsonl", rows)
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "orchestrator", "import", "lm-eval", str(path), *words]
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "orchestrator", "import", "lm-eval", str(path), *args]
         return subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     done = run("--data", str(toy.data), "--include-path", "tasks", "--run", "taken")
@@ -99,11 +99,11 @@ def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Pat
     data = tmp_path / "choices.jsonl"
     data.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
 
-    def run(task: str, lines: list[dict[str, Any]], *words: str) -> subprocess.CompletedProcess[str]:
+    def run(task: str, lines: list[dict[str, Any]], *args: str) -> subprocess.CompletedProcess[str]:
         path = tmp_path / task / f"samples_{task}_2026-11-24T00-06-01.436358.jsonl"
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        command = [sys.executable, "-m", "orchestrator", "import", "lm-eval", str(path), *words]
+        command = [sys.executable, "-m", "orchestrator", "import", "lm-eval", str(path), *args]
         return subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     own_code = ("--include-path", "tasks")
@@ -112,7 +112,7 @@ def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Pat
         {
             "doc_id": at, "doc": {}, "target": str(at + 1), "metrics": ["acc"], "acc": 1.0 - at, "filter": "none",
             "arguments": {f"gen_args_{n}": {"arg_0": "Which?", "arg_1": f" {c}"} for n, c in enumerate(doc["choices"])},
-            "resps": [[each] for each in scored], "filtered_resps": scored,
+            "resps": [[option] for option in scored], "filtered_resps": scored,
         }
         for at, doc in enumerate(docs)
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Pat
     assert "0 of 2 samples are scored differently" in done.stdout
     (first, *_) = open_run(tmp_path / "chosen")
     assert first.response["request"]["continuations"] == [" a cat", " two dogs", " a bird"]
-    two = {"arguments": dict(list(chosen[0]["arguments"].items())[:2]), "resps": [[each] for each in scored[:2]]}
+    two = {"arguments": dict(list(chosen[0]["arguments"].items())[:2]), "resps": [[option] for option in scored[:2]]}
     other = run("chooses", [{**line, **two} for line in chosen], *own_code, "--data", str(data), "--run", "short")
     assert (other.returncode, "has another number of answers there" in other.stderr) == (2, True)
 
@@ -144,11 +144,11 @@ def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Pat
     assert not (tmp_path / "asked-twice" / "reported").exists()
 
 
-@pytest.mark.parametrize(("keys", "words"), [("", "holds no answers"), ("011", "the key '1' stands twice")])
-def test_no_document_is_taken_twice(keys: str, words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keys", "message"), [("", "holds no answers"), ("011", "the key '1' stands twice")])
+def test_no_document_is_taken_twice(keys: str, message: str, tmp_path: Path) -> None:
     """A row that a table has twice would count twice in the metrics of the task's own code."""
     imported = ToolAnswers("VLMEvalKit", "Toy", "model", [Answer(key, "?", "A", ("A",)) for key in keys])
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=message):
         Bridged("vlmevalkit", "toy.tsv").take(imported, tmp_path / "m_Toy.tsv", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -164,14 +164,14 @@ def test_rounds_and_answers_to_a_drawing_are_told_apart() -> None:
     path = Path("samples.jsonl")
     (only,) = _items(Answer("0", "?", "A", ()), {"0": drawn}, path, "rows.jsonl")
     assert (only.key, only.answer.text) == ("lmms:t/0:answer", "A")
-    asked = Sample("lmms:t/0", turns("round1", "round2"))
+    sample = Sample("lmms:t/0", turns("round1", "round2"))
     answer = Answer("0", "?", "A", (), responses=["A", "B"])
-    assert [(each.key, each.answer.text) for each in _items(answer, {"0": asked}, path, "rows.jsonl")] == [
+    assert [(item.key, item.answer.text) for item in _items(answer, {"0": sample}, path, "rows.jsonl")] == [
         ("lmms:t/0:round1", "A"),
         ("lmms:t/0:round2", "B"),
     ]
     with pytest.raises(DataError, match="document 0 is asked 2 times"):
-        list(_items(Answer("0", "?", "A", ()), {"0": asked}, path, "rows.jsonl"))
+        list(_items(Answer("0", "?", "A", ()), {"0": sample}, path, "rows.jsonl"))
 
 
 def test_targets_of_lmms_eval_are_texts_of_lists_and_places_of_options() -> None:
@@ -187,9 +187,9 @@ def test_likelihoods_of_lmms_eval_are_read_and_scored_by_our_rule(tmp_path: Path
     path = tmp_path / "model" / "20261124_000601_samples_mmlu_x.jsonl"
     path.parent.mkdir()
     losses = [["2.5", "False"], ["0.25", "True"], ["1.0", "False"]]
-    line = {"target": "1", "input": "Which?", "resps": [[each] for each in losses], "filtered_resps": losses}
+    line = {"target": "1", "input": "Which?", "resps": [[loss] for loss in losses], "filtered_resps": losses}
     lines = [{**line, "doc_id": 0, "acc": 1.0}, {**line, "doc_id": 1, "target": "C", "acc": 1.0}]
-    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
     done = CliRunner().invoke(main, ["import", "lmms-eval", str(path), "--run", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
     assert [item.score for item in open_run(tmp_path / "run")] == [1.0, 0.0]
@@ -224,9 +224,9 @@ def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
     assert lmms_eval_answers.read(path, None, None).answers[0].config == {
         "max_output_tokens": 16, "temperature": 1.0, "stop": ["\n\n"],
     }  # fmt: skip
-    asked = ["import", "lmms-eval", str(path), "--run", str(tmp_path / "no"), "--data", "rows.parquet"]
-    assert "cannot be scored by its own code" in CliRunner().invoke(main, asked).output
-    assert "--reading is for V*-Bench" in CliRunner().invoke(main, [*asked, "--reading", "both"]).output
+    args = ["import", "lmms-eval", str(path), "--run", str(tmp_path / "no"), "--data", "rows.parquet"]
+    assert "cannot be scored by its own code" in CliRunner().invoke(main, args).output
+    assert "--reading is for V*-Bench" in CliRunner().invoke(main, [*args, "--reading", "both"]).output
     assert (
-        "--set is for the task's own code" in CliRunner().invoke(main, [*asked[:-2], "--set", "messages=simple"]).output
+        "--set is for the task's own code" in CliRunner().invoke(main, [*args[:-2], "--set", "messages=simple"]).output
     )

@@ -34,8 +34,8 @@ def write(path: Path, lines: list[dict]) -> Path:
     return path
 
 
-def run_import(*words: object):
-    return CliRunner().invoke(main, ["import", "lmms-eval", *map(str, words)])
+def run_import(*args: object):
+    return CliRunner().invoke(main, ["import", "lmms-eval", *map(str, args)])
 
 
 def accuracy(run: Path, task: str) -> float:
@@ -129,8 +129,10 @@ def test_options_and_categories_from_the_data(tmp_path):
     assert verdict["key"] == "vstar_bench/77", "the name that a run of ours gives it: they are compared by it"
 
 
-@pytest.mark.parametrize(("number", "target", "words"), [(0, "B", "that row's is A"), (1, "A", "there is no such row")])
-def test_data_of_other_questions_is_refused(tmp_path, number, target, words):
+@pytest.mark.parametrize(
+    ("number", "target", "message"), [(0, "B", "that row's is A"), (1, "A", "there is no such row")]
+)
+def test_data_of_other_questions_is_refused(tmp_path, number, target, message):
     """Read with the options of another row, answers would be scored against what was never shown."""
     text = f"Which?\n(A) red\n(B) blue\n{INSTRUCTION}"
     row = {"text": text, "label": "A", "category": "relative_position", "question_id": 1, "image": ""}
@@ -139,7 +141,7 @@ def test_data_of_other_questions_is_refused(tmp_path, number, target, words):
     path = write(tmp_path / "d_samples_vstar_bench.jsonl", [line])
     result = run_import(path, "--run", tmp_path / "run", "--data", tmp_path / "data.jsonl")
     assert result.exit_code == 2
-    assert f"doc_id {number} is {target}, {words}" in " ".join(result.output.split())
+    assert f"doc_id {number} is {target}, {message}" in " ".join(result.output.split())
     assert not (tmp_path / "run").exists()
 
 

@@ -22,43 +22,43 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("words", FILE_COMMANDS, ids=lambda words: words[1])
+@pytest.mark.parametrize("args", FILE_COMMANDS, ids=lambda args: args[1])
 @pytest.mark.parametrize("content", FILES)
-def test_files(tmp_path: Path, words: tuple[str, ...], content: str) -> None:
+def test_files(tmp_path: Path, args: tuple[str, ...], content: str) -> None:
     path = tmp_path / SAMPLES
     path.write_bytes(FILES[content])
-    assert SAMPLES in error(path, words)
+    assert SAMPLES in error(path, args)
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("words", FILE_COMMANDS, ids=lambda words: words[1])
-def test_no_file_and_a_folder_for_a_file(tmp_path: Path, words: tuple[str, ...]) -> None:
-    assert "does not exist" in error(tmp_path / "nothing", words)
-    assert "is a directory" in error(tmp_path, words)
+@pytest.mark.parametrize("args", FILE_COMMANDS, ids=lambda args: args[1])
+def test_no_file_and_a_folder_for_a_file(tmp_path: Path, args: tuple[str, ...]) -> None:
+    assert "does not exist" in error(tmp_path / "nothing", args)
+    assert "is a directory" in error(tmp_path, args)
 
 
 def test_no_folder_a_file_and_an_empty_folder(tmp_path: Path) -> None:
     refuses_no_folder(("import", "reform-instructions", "{path}", "-o", "x.json"), tmp_path)
 
 
-@pytest.mark.parametrize("words", [("lmms-eval", __file__), ("reform", __file__, "--formulation", "SingleChoice")])
-def test_an_empty_variable_is_not_the_current_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(main, ["import", *words, "--run", ""])
+@pytest.mark.parametrize("args", [("lmms-eval", __file__), ("reform", __file__, "--formulation", "SingleChoice")])
+def test_an_empty_variable_is_not_the_current_folder(tmp_path: Path, args: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, ["import", *args, "--run", ""])
     assert result.exit_code == 2
     assert "it is empty" in result.output
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("import", "lmms-eval", __file__, "--tls"), "--tls is for servers that run already"),
         (("export", ".", "--format", "csv", "--embed"), "--embed has no meaning for --format csv"),
         (("export", ".", "--format", "mlflow", "--output", "x"), "--output names a file or folder"),
     ],
 )
-def test_options_that_would_not_be_used(words: tuple[str, ...], message: str) -> None:
-    assert message in mistake(main, *words)
+def test_options_that_would_not_be_used(args: tuple[str, ...], message: str) -> None:
+    assert message in mistake(main, *args)
 
 
 def test_a_mistyped_kind_is_told_the_closest() -> None:

@@ -16,17 +16,17 @@ def lm_eval(folder: Path, answers: list[str]) -> Path:
     path = folder / "model" / "samples_mine_2026-11-24T00-06-01.436358.jsonl"
     path.parent.mkdir(parents=True)
     prompt = "Which colour?\nA. red\nB. blue\nC. green\nAnswer:"
-    asked = {"gen_args_0": {"arg_0": prompt, "arg_1": ""}}
+    arguments = {"gen_args_0": {"arg_0": prompt, "arg_1": ""}}
     lines = [
         {
             "doc_id": n,
             "doc": {},
-            "arguments": asked,
-            "resps": [[said]],
-            "filtered_resps": [said],
+            "arguments": arguments,
+            "resps": [[answer]],
+            "filtered_resps": [answer],
             "target": "ABC"[n % 3],
         }
-        for n, said in enumerate(answers)
+        for n, answer in enumerate(answers)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -40,8 +40,8 @@ def lmms_eval(folder: Path, answers: list[str]) -> Path:
         {
             "doc_id": n,
             "target": "ABC"[n % 3],
-            "filtered_resps": [said],
-            "resps": [[said]],
+            "filtered_resps": [answer],
+            "resps": [[answer]],
             "input": prompt,
             "doc_hash": str(n),
             "vstar_direct_attributes_acc": (
@@ -49,7 +49,7 @@ def lmms_eval(folder: Path, answers: list[str]) -> Path:
             ),
             "vstar_overall_acc": metric,
         }
-        for n, said in enumerate(answers)
+        for n, answer in enumerate(answers)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -60,10 +60,10 @@ def test_an_import_without_a_result_ends_with_4(
     kind: str, write: Callable[[Path, list[str]], Path], tmp_path: Path
 ) -> None:
     path = write(tmp_path, ["I like this picture."] * 12)
-    told = run_import(kind, path, "--run", tmp_path / "run")
-    assert told.exit_code == LimitError.exit_code == 4, told.output
-    assert "Error:" in told.output
-    assert "12 of 12 answers could not be read" in " ".join(told.output.split())
-    assert f"run: {tmp_path / 'run'}" in told.output
+    done = run_import(kind, path, "--run", tmp_path / "run")
+    assert done.exit_code == LimitError.exit_code == 4, done.output
+    assert "Error:" in done.output
+    assert "12 of 12 answers could not be read" in " ".join(done.output.split())
+    assert f"run: {tmp_path / 'run'}" in done.output
     again = run_import(kind, write(tmp_path / "good", ["A", "B", "C"] * 4), "--run", tmp_path / "read")
     assert again.exit_code == 0, again.output

@@ -27,8 +27,8 @@ def write(path: Path, records) -> Path:
     return path
 
 
-def run_import(*words: object):
-    return CliRunner().invoke(main, ["import", *map(str, words)])
+def run_import(*args: object):
+    return CliRunner().invoke(main, ["import", *map(str, args)])
 
 
 def metrics(run: Path):
@@ -39,12 +39,12 @@ def metrics(run: Path):
 @shipped
 def test_shipped_choices(shared_scorer, tmp_path):
     file = SHIPPED / "TDIUC_SingleChoice_likelihood_imagebindLLM_imagebindLLM.json"
-    given = ["--formulation", "SingleChoice", "--infer", "likelihood", "--stability"]
-    done = run_import("reform", file, *given, "--run", tmp_path / "run", "--scorer", shared_scorer.address)
+    options = ["--formulation", "SingleChoice", "--infer", "likelihood", "--stability"]
+    done = run_import("reform", file, *options, "--run", tmp_path / "run", "--scorer", shared_scorer.address)
     assert done.exit_code == 0, done.output
-    found = metrics(tmp_path / "run")
-    assert found["Accuracy"]["value"] == 0.5818181818181818
-    assert found["Instability"]["value"] == 0.7122099355998233
+    scores = metrics(tmp_path / "run")
+    assert scores["Accuracy"]["value"] == 0.5818181818181818
+    assert scores["Instability"]["value"] == 0.7122099355998233
     assert (tmp_path / "run" / "report.html").exists()
     assert (
         json.loads((tmp_path / "run" / "manifest.json").read_text())["model"]["model_name"]
@@ -55,12 +55,12 @@ def test_shipped_choices(shared_scorer, tmp_path):
 @shipped
 def test_shipped_key_information(shared_scorer, tmp_path):
     file = SHIPPED / "FUNSD_KIEOpenEnded_generation_blip2_blip2_t5_instruct.json"
-    words = ["--formulation", "KIEOpenEnded", "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet"]
-    assert run_import("reform", file, *words).exit_code == 0
+    options = ["--formulation", "KIEOpenEnded", "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet"]
+    assert run_import("reform", file, *options).exit_code == 0
     lines = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
     assert (sum(line["score"] for line in lines), len(lines)) == (4, 588)
     assert {line["task"] for line in lines} == {"reform_funsd"}
-    again = run_import("reform", file, *words)
+    again = run_import("reform", file, *options)
     assert again.exit_code == 0
     assert len((tmp_path / "run" / "responses.jsonl").read_text().splitlines()) == 588
 
@@ -87,33 +87,33 @@ def test_misses_rounds_and_unequal_groups(shared_scorer, tmp_path):
             record("c", 2, "(b)", 1),
         ],
     )
-    words = ["--formulation", "SingleChoice", "--stability", "--multi-round"]
+    options = ["--formulation", "SingleChoice", "--stability", "--multi-round"]
     records = json.loads(file.read_text())
     unanswered = write(tmp_path / "q.json", [*records, record("d", 2, None)])
     done = run_import(
-        "reform", unanswered, *words, "--run", tmp_path / "null", "--scorer", shared_scorer.address, "--quiet"
+        "reform", unanswered, *options, "--run", tmp_path / "null", "--scorer", shared_scorer.address, "--quiet"
     )
     assert metrics(tmp_path / "null")["counts"]["failed"] == 1, done.output
-    done = run_import("reform", file, *words, "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet")
+    done = run_import("reform", file, *options, "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet")
     assert done.exit_code == 0, done.output
-    found = metrics(tmp_path / "run")
-    assert found["Accuracy"]["value"] == pytest.approx(3 / 7)
-    assert found["Format hit rate"]["value"] == pytest.approx(5 / 7)
-    assert found["Instability"]["value"] == pytest.approx((math.log(4) + math.log(2) + 0) / 3)
-    assert found["Accuracy over rounds"]["value"] == pytest.approx(0.9819805060619657)
-    assert found["Accuracy over rounds"]["details"]["slope"] == pytest.approx(0.375)
-    assert found["counts"]["unparsed"] == 2
+    scores = metrics(tmp_path / "run")
+    assert scores["Accuracy"]["value"] == pytest.approx(3 / 7)
+    assert scores["Format hit rate"]["value"] == pytest.approx(5 / 7)
+    assert scores["Instability"]["value"] == pytest.approx((math.log(4) + math.log(2) + 0) / 3)
+    assert scores["Accuracy over rounds"]["value"] == pytest.approx(0.9819805060619657)
+    assert scores["Accuracy over rounds"]["details"]["slope"] == pytest.approx(0.375)
+    assert scores["counts"]["unparsed"] == 2
 
 
 def test_samples_whose_ids_look_alike_are_no_tests_of_one():
     """Else two samples, each always answered alike, would count as one that is unstable."""
     ids = ["a b", "a_b", "a:b", "a b", 1, "1", "a_b~1"]
-    made = predictions(
+    items = predictions(
         [{"sample_id": one, "prediction": "(A)", "answer": 0} for one in ids], "SingleChoice", "generation"
     )
-    found = [(item.key, item.scoring.group) for item in made]
-    assert [group for _, group in found] == ["a_b", "a_b~1", "a_b~2", "a_b", "1", "1~1", "a_b~1~1"]
-    assert [key for key, group in found if key != group] == ["a_b#1"]
+    pairs = [(item.key, item.scoring.group) for item in items]
+    assert [group for _, group in pairs] == ["a_b", "a_b~1", "a_b~2", "a_b", "1", "1~1", "a_b~1~1"]
+    assert [key for key, group in pairs if key != group] == ["a_b#1"]
 
 
 def test_text_lists(shared_scorer, tmp_path):
@@ -122,15 +122,15 @@ def test_text_lists(shared_scorer, tmp_path):
         {"sample_id": 1, "answer": "exit", "prediction": "entry"},
     ]
     file = write(tmp_path / "p.json", records)
-    words = ["--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet"]
-    assert run_import("reform", file, "--formulation", "OCROpenEnded", *words).exit_code == 0
+    options = ["--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet"]
+    assert run_import("reform", file, "--formulation", "OCROpenEnded", *options).exit_code == 0
     assert metrics(tmp_path / "run")["Accuracy"]["value"] == 0.5
-    other = run_import("reform", file, "--formulation", "KIEOpenEnded", *words)
+    other = run_import("reform", file, "--formulation", "KIEOpenEnded", *options)
     assert other.exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("records", "words", "says"),
+    ("records", "options", "says"),
     [
         ([], [], "no predictions"),
         ({}, [], "array"),
@@ -145,9 +145,9 @@ def test_text_lists(shared_scorer, tmp_path):
         ([{"sample_id": 1}], ["--formulation", "OCROpenEnded", "--infer", "likelihood"], "--infer likelihood needs"),
     ],
 )
-def test_mistakes_are_one_line(records, words, says, tmp_path):
+def test_mistakes_are_one_line(records, options, says, tmp_path):
     file = write(tmp_path / "p.json", records)
-    done = run_import("reform", file, "--formulation", "SingleChoice", *words, "--run", tmp_path / "run")
+    done = run_import("reform", file, "--formulation", "SingleChoice", *options, "--run", tmp_path / "run")
     assert done.exit_code == 2, done.output
     assert says in done.output
     assert "Traceback" not in done.output
@@ -161,8 +161,8 @@ def test_names_of_files():
 
 
 def test_a_builder_is_read_not_run():
-    found = read_builder("raise SystemExit\n" + BUILDER)
-    assert found.entry() == {
+    builder = read_builder("raise SystemExit\n" + BUILDER)
+    assert builder.entry() == {
         "generation": ["g0", "g1", "g2", "g3", "g4"],
         "likelihood": ["l0", "l1", "l2", "l3", "l4"],
         "suffix": {"likelihood": " Say so."},

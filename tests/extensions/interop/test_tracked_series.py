@@ -31,7 +31,7 @@ def curve_of(folder: Path) -> list[tuple[int, float]]:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """The records of an offline file of Weights & Biases, which has LevelDB's log format behind seven bytes."""
+    """The records of an offline file of Weights & Biases, which has LevelDB's log format after seven bytes."""
     block, header, last = 32_768, 7, (1, 4)
     at, record = header, b""
     while at + header <= len(data):
@@ -54,8 +54,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     for data in records(path.read_bytes()):
         record = wandb_internal_pb2.Record.FromString(data)
         if record.HasField("history"):
-            found = ((item.key or "/".join(item.nested_key), item.value_json) for item in record.history.item)
-            rows.append({key: json.loads(value) for key, value in found})
+            items = ((item.key or "/".join(item.nested_key), item.value_json) for item in record.history.item)
+            rows.append({key: json.loads(value) for key, value in items})
     return rows
 
 
@@ -104,7 +104,7 @@ def test_mlflow_has_the_history_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     series(tmp_path / "warm", SKILLS)
     assert exported(folder, "mlflow").output.split()[-1] == run_id
     history = mlflow.MlflowClient().get_metric_history(run_id, "marvel/accuracy")
-    assert [(each.step, each.value) for each in history] == curve_of(folder)
+    assert [(point.step, point.value) for point in history] == curve_of(folder)
     assert len(history) == 4
 
 

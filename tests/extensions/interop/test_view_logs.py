@@ -79,8 +79,8 @@ def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inspect")
     for name, skill in (("first", 0.4), ("second", 0.8)):
         run = marvel_run(folder / "own" / name, puzzles=30, skill=skill)
-        words = ["export", str(run), "--format", "inspect", "--output", str(folder / "logs"), "--embed"]
-        assert CliRunner().invoke(main, words).exit_code == 0
+        args = ["export", str(run), "--format", "inspect", "--output", str(folder / "logs"), "--embed"]
+        assert CliRunner().invoke(main, args).exit_code == 0
     return folder
 
 
@@ -97,37 +97,37 @@ def test_samples_of_lm_eval_have_its_scores(tmp_path: Path) -> None:
     assert (run.model_name, list(run.tasks), run.manifest["created"]) == (
         "org__model", ["colours"], "2026-11-24T00:06:01Z",
     )  # fmt: skip
-    found = metric(run.path)
-    assert (found["name"], found["value"], found["unit"], found["denominator"]) == ("exact_match", 0.75, "fraction", 4)
-    assert found["interval"]["low"] == pytest.approx(0.3006, abs=1e-4), "Wilson's interval of 3 of 4"
+    score = metric(run.path)
+    assert (score["name"], score["value"], score["unit"], score["denominator"]) == ("exact_match", 0.75, "fraction", 4)
+    assert score["interval"]["low"] == pytest.approx(0.3006, abs=1e-4), "Wilson's interval of 3 of 4"
     assert [(item.outcome, item.score, item.verdict["extracted"]) for item in run][:2] == [
         ("scored", 0.0, "A"), ("scored", 1.0, "B"),
     ]  # fmt: skip
 
 
 def test_samples_of_lmms_eval_of_any_task(tmp_path: Path) -> None:
-    """A failed request and a sample without a number are no answers, whatever score stands beside them."""
+    """A failed request and a sample without a number are not answers, with any score beside them."""
     path = lmms_eval(tmp_path)
     make_run(path, tmp_path / "run")
     run = open_run(tmp_path / "run")
     assert tool_of(path) == "lmms-eval"
     assert [item.outcome for item in run] == ["scored", "scored", "unjudged", "failed"]
     (task,) = run.tasks.values()
-    found, *slices = task["metrics"]
-    assert (found["name"], found["value"], found["denominator"]) == ("some_score", 0.25, 4)
-    assert (found["value_answered"], found["denominator_answered"]) == (0.5, 2)
-    assert {(*each["labels"].values(), each["value"]) for each in slices} == {
+    score, *slices = task["metrics"]
+    assert (score["name"], score["value"], score["denominator"]) == ("some_score", 0.25, 4)
+    assert (score["value_answered"], score["denominator_answered"]) == (0.5, 2)
+    assert {(*entry["labels"].values(), entry["value"]) for entry in slices} == {
         ("colour", 1 / 3), ("shape", 0.0), ("x", 1 / 3), ("y", 0.0),
     }  # fmt: skip
 
 
 def test_logs_of_inspect_bring_their_images_and_labels(inspect_logs: Path, tmp_path: Path) -> None:
     (path, _) = find_logs(inspect_logs / "logs", 0)
-    own = open_run(inspect_logs / "own" / "first")
+    original = open_run(inspect_logs / "own" / "first")
     make_run(path, tmp_path / "run")
     run = open_run(tmp_path / "run")
     assert {item.key: item.score for item in run if item.score is not None}.items() <= {
-        item.key: item.score for item in own
+        item.key: item.score for item in original
     }.items()
 
     def images(of: Run) -> dict[str, list[str]]:
@@ -137,9 +137,9 @@ def test_logs_of_inspect_bring_their_images_and_labels(inspect_logs: Path, tmp_p
             if item.scoring
         }
 
-    assert images(run) == images(own)
+    assert images(run) == images(original)
     assert all(run.image(name) for names in images(run).values() for name in names)
-    assert next(iter(run)).labels == next(iter(own)).labels
+    assert next(iter(run)).labels == next(iter(original)).labels
     assert metric(run.path)["denominator"] == 30
 
 
@@ -175,11 +175,11 @@ def test_logs_are_listed_opened_and_read_anew_when_they_change(folder: Path) -> 
     site = Site(folder)
     row = wait_for(listed(site, name, "complete"))
     assert (row["tool"], row["metrics"][0]["shown"], row["counts"]["scored"]) == ("lm-evaluation-harness", "75.0", 4)
-    found = site.find(name)
-    assert found
-    assert b"I would say A" not in site.page(found), "samples are packed"
-    assert b"org__model" in site.page(found)
-    kept = found.path
+    opened = site.find(name)
+    assert opened
+    assert b"I would say A" not in site.page(opened), "samples are packed"
+    assert b"org__model" in site.page(opened)
+    kept = opened.path
     lm_eval(folder, count=10)
     wait_for(lambda: len(row := wait_for(listed(site, name, "complete"))) and row["answered"] == 10)
     assert not kept.exists(), "what was read before is gone"
