@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from lyncean.rpc.addresses import without_password
@@ -98,19 +98,27 @@ class JudgePrompt:
         Raises:
             JudgeError: If the text is not JSON, or does not fit the schema.
         """
-        import jsonschema
+        from jsonschema.exceptions import best_match
 
         try:
             data = json.loads(text)
         except ValueError as error:
             raise JudgeError("judge_bad_json", f"the judge's reply is not JSON: {error}", text) from None
-        try:
-            jsonschema.validate(data, self.schema)
-        except jsonschema.ValidationError as error:
-            raise JudgeError(
-                "judge_wrong_schema", f"the judge's reply does not fit the schema: {error.message}", text
-            ) from None
+        wrong = best_match(_validator(canonical(self.schema)).iter_errors(data))
+        if wrong is not None:
+            raise JudgeError("judge_wrong_schema", f"the judge's reply does not fit the schema: {wrong.message}", text)
         return data  # type: ignore[no-any-return]
+
+
+@lru_cache(256)
+def _validator(schema: str) -> Any:
+    """Returns a validator of a schema, which is itself checked once: each time would cost a reply 5 ms."""
+    from jsonschema.validators import validator_for
+
+    loaded = json.loads(schema)
+    kind = validator_for(loaded)
+    kind.check_schema(loaded)
+    return kind(loaded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import re
 
 import pytest
 from hypothesis import given, strategies as st
+from jsonschema import Draft202012Validator
 
+from scorer.judges.base import JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer
 from scorer.judges.prompts.fence import fenced
 from scorer.rules.voila import prompts
@@ -47,3 +49,19 @@ def test_the_fence_is_closed_once(answer: str) -> None:
     closing = text.rsplit("\n", 1)[1]
     assert text.count(closing) == 1
     assert answer in text
+
+
+def test_a_schema_is_checked_once_for_all_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, checked = Draft202012Validator.check_schema, list[object]()
+
+    def check_schema(schema: object, *rest: object) -> None:
+        checked.append(schema)
+        real(schema, *rest)
+
+    monkeypatch.setattr(Draft202012Validator, "check_schema", check_schema)
+    schema = {"title": "of this test", "type": "object", "required": ["correct"]}
+    for case in ("one", "two"):
+        assert JudgePrompt("test/1", "", case, schema).read('{"correct": true}') == {"correct": True}
+        with pytest.raises(JudgeError, match="'correct' is a required property"):
+            JudgePrompt("test/1", "", case, schema).read("{}")
+    assert checked == [schema]
