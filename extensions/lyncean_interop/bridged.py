@@ -19,6 +19,8 @@ from orchestrator.samples import Sample, Scoring, Turn, Variant
 
 _NO_LIST = str.maketrans("", "", "[]()'\" \n\t")
 """Characters of a list's text, as which lmms-eval writes several targets."""
+_LOOKED_AT = 8
+"""Items by which it is decided whether a task's code sends other texts than its questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,14 @@ class Bridged:
                 f"task {word}: its code runs text as Python ({location}): give --trust-task-code to allow that"
             )
         benchmark.needs(variant)
-        rows = benchmark.rows(word, self.data)
-        samples = {sample.key.partition("/")[2]: sample for row in rows for sample in benchmark.samples(row, variant)}
+        samples, questions = dict[str, Sample](), dict[str, str]()
+        for row in benchmark.rows(word, self.data):
+            for sample in benchmark.samples(row, variant):
+                samples[sample.key.partition("/")[2]] = sample
+                questions[sample.key] = str(row.fields.get("context", ""))
         items = [item for answer in imported.answers for item in _items(answer, samples, path, self.data)]
+        if variant.method == "generate":
+            items = _as_sent(items, questions)
         write_run(
             run,
             path,
@@ -103,6 +110,7 @@ class _Item(NamedTuple):
     Attributes:
         key: The item's key.
         scoring: How it is scored.
+        messages: The texts that were sent, if the harness's file has the question that they are made from.
     """
 
     key: str
@@ -110,6 +118,7 @@ class _Item(NamedTuple):
     turn: Turn
     scoring: Scoring
     answer: Answer
+    messages: Sequence[Mapping[str, Any]] = ()
 
 
 def _items(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str) -> Iterator[_Item]:
@@ -136,6 +145,39 @@ def _items(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str)
         )
     for part, (turn, scoring) in zip(parts, turns, strict=True):
         yield _Item(sample.item_key(turn), sample, turn, scoring, replace(part, labels=scoring.labels))
+
+
+def _as_sent(items: Sequence[_Item], questions: Mapping[str, str]) -> list[_Item]:
+    """Adds the messages that the task's code makes of a question in place of its text, which is what a file has.
+
+    Messages have to be built with their media, so this is done only if some of the first items show that it is needed.
+    """
+    asked = [
+        at
+        for at, item in enumerate(items)
+        if len(item.sample.turns) == 1 and item.answer.prompt.strip() == questions[item.sample.key].strip()
+    ]
+    found = list(items)
+    others = False
+    for count, at in enumerate(asked):
+        if count >= _LOOKED_AT and not others:
+            break
+        messages = _texts_sent(items[at].turn)
+        said = "".join(part["text"] for message in messages for part in message["parts"])
+        if said.strip() != items[at].answer.prompt.strip():
+            found[at], others = items[at]._replace(messages=messages), True
+    return found
+
+
+def _texts_sent(turn: Turn) -> list[dict[str, Any]]:
+    """Returns the messages of a turn without media."""
+    return [
+        {
+            "role": model.Role.Name(message.role),
+            "parts": [{"text": part.text} for part in message.parts if not (part.image or part.clip)],
+        }
+        for message in turn.ask(()).messages
+    ]
 
 
 def _divided(answer: Answer, turns: Sequence[Turn]) -> list[Answer]:
@@ -167,6 +209,9 @@ def _plain(targets: tuple[str, ...]) -> str:
 
 
 def _lines(word: str, items: Iterable[_Item]) -> Iterator[dict[str, Any]]:
-    for key, sample, turn, scoring, answer in items:
+    for key, sample, turn, scoring, answer, messages in items:
         how = asdict(scoring) | {"targets": list(scoring.targets), "options": list(scoring.options)}
-        yield answer_line(key, word, answer, how, sample=sample.key, turn=turn.name)
+        line = answer_line(key, word, answer, how, sample=sample.key, turn=turn.name)
+        if messages:
+            line["request"]["messages"] = messages
+        yield line

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from lyncean.vocabulary.outcomes import Outcome
@@ -130,7 +131,7 @@ class Side:
         return {cause for cause, there in recorded.items() if not there}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attributor:
     """Attributes differences of two runs' items of one task to causes.
 
@@ -149,7 +150,7 @@ class Attributor:
         if silent[0] != silent[1]:
             return Attribution(Cause.FAILURE)
         same = silent[0] or (bool(one.response) and self._same_content(one, other))
-        if other_truth(one, other):
+        if self._other_truth(one, other):
             # Prompt and images follow from the row.
             differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
             return Attribution(Cause.DATA, _ordered(differing))
@@ -161,6 +162,13 @@ class Attributor:
         if _is_beginning(one, other) or _is_beginning(other, one):
             return Attribution(Cause.LIMIT)
         return self._upstream(one, other)
+
+    def _other_truth(self, one: Item, other: Item) -> bool:
+        """Returns True if targets or options differ; a task's code that compares without targets may log some."""
+        differing = other_truth(one, other)
+        if (self.first.imported or self.second.imported) and not all(differing.get("targets", (True, True))):
+            del differing["targets"]
+        return bool(differing)
 
     def _same_content(self, one: Item, other: Item) -> bool:
         """Returns True if a rule reads the same from two answers; tools keep the sum or the mean of an option."""
@@ -227,7 +235,20 @@ class Attributor:
             return set()  # the model's own earlier answers
         if self.first.data and self.first.data == self.second.data:
             return {Cause.PROMPT}
+        row = {word for item in (one, other) for word in _WORD.findall(_row(item))}
+        if row and (self._template | row).issuperset(word for words in difference for word, _ in words):
+            return {Cause.PROMPT}
         return {Cause.DATA, Cause.PROMPT}
+
+    @cached_property
+    def _template(self) -> frozenset[str]:
+        """Words in which most of the prompts differ."""
+        count: Counter[str] = Counter()
+        for difference, items in self.edits.items():
+            for word in {word for words in difference for word, _ in words}:
+                count[word] += items
+        most = max(1.0, sum(self.edits.values()) / 2)
+        return frozenset(word for word, items in count.items() if items > most)
 
 
 def _other_server(one: Side, other: Side) -> bool:
@@ -242,6 +263,11 @@ def edit(one: Item, other: Item) -> Edit:
     """Returns the words in which two prompts differ. A changed template is the same edit in many items."""
     mine, theirs = (Counter(_WORD.findall(prompt(item))) for item in (one, other))
     return frozenset((mine - theirs).items()), frozenset((theirs - mine).items())
+
+
+def _row(item: Item) -> str:
+    """Returns the row of an item's data, which the scoring by a task's own code has; "" if it is not recorded."""
+    return str((item.scoring.get("params") or {}).get("doc") or "")
 
 
 def prompt(item: Item) -> str:

@@ -72,6 +72,7 @@ class Writer:
         options: Iterable[str] = ("1", "2", "3", "4"),
         labels: Mapping[str, str] | None = None,
         group: str = "",
+        params: Mapping[str, Any] | None = None,
         replica: str = "10.0.0.7:50051",
         seconds: float = 0.2,
         started: str = "2026-01-31T09:00:00.000Z",
@@ -87,7 +88,7 @@ class Writer:
             "request": {"messages": [{"role": "ROLE_USER", "parts": list(parts)}],
                         "config": {"max_output_tokens": 64, "temperature": 0.0}, **request},
             "replica": replica, "attempts": 1, "seconds": seconds, "started": started,
-            "scoring": {"rule": rule, "targets": list(targets), "options": list(options), "params": {},
+            "scoring": {"rule": rule, "targets": list(targets), "options": list(options), "params": dict(params or {}),
                         "labels": dict(labels or {}), "group": group} if scored else None,
         }  # fmt: skip
         if error:
