@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.run_folder.remote import RemoteError, lease as lease_module, mirror as mirror_module, session
+from orchestrator.run_folder.remote import RemoteError, grace, lease as lease_module, mirror as mirror_module, session
 from orchestrator.run_folder.remote.lease import Holder
 from simulation.loop import EPOCH, Loop, replaced
 
@@ -82,11 +82,17 @@ class Bucket:
         """Has a command use these objects; between two commands some minutes pass."""
         self._loop, self._process = loop, self._process + 1
         self._then += self.draw.uniform(1.0, 400.0)
+        grace.renew()
+        threads = SimpleNamespace(started=self._in_thread, begin=grace.begin, heard=grace.heard)
+        tasks = SimpleNamespace(
+            wrap_future=lambda work: work, sleep=asyncio.sleep, CancelledError=asyncio.CancelledError
+        )
         return replaced(
             (session, "Store", lambda _url: _Objects(self)),
             (session, "local_folder", lambda _url: self.local),
             (session, "upload_seconds", lambda: _EVERY),
-            (session, "asyncio", SimpleNamespace(to_thread=self._in_thread, sleep=asyncio.sleep)),
+            (session, "asyncio", tasks),
+            (session, "grace", threads),
             (session, "sys", SimpleNamespace(stderr=io.StringIO())),
             (mirror_module, "ThreadPoolExecutor", _InOrder),
             (lease_module, "_this_process", self._holder),
@@ -106,12 +112,12 @@ class Bucket:
         if pid != self._process:
             raise ProcessLookupError
 
-    async def _in_thread(self, work: Callable[..., Any], *args: Any) -> Any:
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Uploads in place of a thread, as slow as the store is."""
         await asyncio.sleep(_TIMEOUT if self.silent else self.seconds)
         self._beside = True
         try:
-            return work(*args)
+            return work()
         finally:
             self._beside = False
 
@@ -126,9 +132,12 @@ class Bucket:
         if self._dead():
             raise RemoteError("the process is dead")
         if not self._beside:
-            seconds = _TIMEOUT if self.silent else self.seconds
+            whole = _TIMEOUT if self.silent else self.seconds
+            seconds = min(whole, max(0.0, grace._until - self._loop.now))
             self._loop.now += seconds
             self.waited += seconds
+            if seconds < whole:
+                raise RemoteError(f"{URL} cannot be reached (no answer, and the command was stopped)")
         if self.silent:
             raise RemoteError(f"{URL} cannot be reached (timed out)")
         if self.draw.random() < self.failing:

@@ -40,7 +40,7 @@ from orchestrator.run.plan import Plan, Task, code_hash
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import appender as appender_module, lock as lock_module, manifest as manifest_module
 from orchestrator.run_folder.lines import DamagedLine, loads
-from orchestrator.run_folder.remote import writing
+from orchestrator.run_folder.remote import grace, writing
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
 from simulation.bucket import URL, Bucket
 from simulation.court import Court
@@ -243,11 +243,13 @@ class World:
             except asyncio.CancelledError:
                 ended = "cancelled by SIGTERM"
             self._check_seconds(name)
+            waited = self.bucket.waited if self.bucket else 0.0
+            told = ended.startswith(("cancelled", "StoppedError"))
             for since, most, what in (
-                (self.silent_at, _LONGEST_SILENCE, "a peer or the disk kept silent"),
-                (self.told_at, _GRACE, "SIGTERM"),
+                (self.silent_at, _LONGEST_SILENCE + waited, "a peer or the disk kept silent"),
+                (self.told_at, _GRACE + (min(waited, grace.SECONDS) if told else waited), "SIGTERM"),
             ):
-                if since and loop.time() > since + most + (self.bucket.waited if self.bucket else 0.0):
+                if since and loop.time() > since + most:
                     raise Violation(f"{name}: went on for {loop.time() - since:.0f} s after {what}")
             if self.deleted_at:
                 late = [at for at in self.network.calls if at > self.deleted_at + 1.5 + 2 * self.disk.seconds]
