@@ -25,11 +25,17 @@ from helpers.equality_lmms import MEDIA, Bench, Case, compare, metrics_of
 from helpers.judge_server import JudgeServer
 from lyncean_harnesses.library import harness
 from lyncean_interop.lmms_eval_samples import is_ours
+from lyncean_interop.tool_logs import LMMS_EVAL
 from orchestrator.cli import main as orchestrator
+from orchestrator.compare.causes import Attributor, Cause, edit, prompt
+from orchestrator.compare.explain import explain
+from orchestrator.compare.items import pair
+from orchestrator.compare.rows import matched
+from orchestrator.compare.scores import read as read_scores
 
 ROWS = 48
 
-FOUND: Mapping[str, frozenset[str]] = {
+RIGHT_CAUSES: Mapping[str, frozenset[str]] = {
     "model": frozenset({"prompt", "decoding", "limit"}),
     "limit": frozenset({"limit"}),
     "image": frozenset({"image"}),
@@ -45,19 +51,20 @@ class Explained:
     Attributes:
         case: The configuration with its planted cause.
         imported: The difference of the imported samples' metrics from lmms-eval's; "" if they agree.
-        causes: Cause -> items attributed to it.
+        causes: Cause -> items with another score attributed to it.
+        answers: Cause -> items with another answer or score attributed to it.
         failed: The error of `explain`, if it failed.
     """
 
     case: Case
     imported: str = ""
     causes: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
     failed: str = ""
 
-    @property
-    def right(self) -> int:
-        """Items that are attributed to the planted cause."""
-        return sum(self.causes[cause] for cause in FOUND[self.case.plant])
+    def right(self, counted: Counter[str]) -> int:
+        """Returns how many of the items counted by cause are attributed to the planted cause."""
+        return sum(counted[cause] for cause in RIGHT_CAUSES[self.case.plant])
 
 
 def planted(cases: Sequence[Case]) -> list[Case]:
@@ -81,7 +88,7 @@ def planted(cases: Sequence[Case]) -> list[Case]:
 
 def samples(case: Case, out: Path) -> dict[str, Path]:
     """Returns the samples files that lmms-eval's command wrote, by task."""
-    files = {name: sorted((out / case.place).rglob(f"*_samples_{name}.jsonl")) for name in members(case)}
+    files = {name: sorted((out / case.label).rglob(f"*_samples_{name}.jsonl")) for name in members(case)}
     return {name: paths[-1] for name, paths in files.items() if paths}
 
 
@@ -105,7 +112,7 @@ def imported(case: Case, run: Path, bench: Bench) -> str:
         metrics = {(metric["task"].removeprefix("lmms:"), metric["name"]): metric for metric in metrics_of(run)}
         expected = {key: value["value"] for key, value in metrics.items() if not value["labels"]}
     for name, path in samples(case, bench.theirs.out).items():
-        taken = bench.folder / "imported" / case.place / name
+        taken = bench.folder / "imported" / case.label / name
         data = [] if is_ours(path, name) else ["--data", bench.stored(case)[name]]
         sets = [f"model_name={case.model}"] if case.model else []
         sets += ["process_with_media=true"] if MEDIA in case.options else []
@@ -114,28 +121,56 @@ def imported(case: Case, run: Path, bench: Bench) -> str:
         if not (taken / "results.json").exists():
             problems.append(f"{name}: {done.output.strip().splitlines()[-1:]} {done.exception!r}"[:300])
         elif data:
-            theirs = {key: value for key, value in expected.items() if key[0] == name}
-            compare(judged := replace(case, cause=""), theirs, metrics_of(taken))
+            reference = {key: value for key, value in expected.items() if key[0] == name}
+            compare(judged := replace(case, cause=""), reference, metrics_of(taken))
             problems += [f"{name}: {judged.cause}"] if judged.cause else []
     return "; ".join(problems)
 
 
 def explained(explanation: Explained, run: Path, path: Path, bench: Bench) -> None:
-    """Holds samples with a planted cause against a run of ours, and notes the causes of the items."""
-    command = ["explain", run, path, "--json"]
+    """Holds samples with a planted cause against a run of ours, and notes the causes of the items.
+
+    Where the samples have no scores, they are those of the task's own code in the imported folder.
+    """
+    live: list[object] = []
     if explanation.case.plant == "image":  # which no file of samples holds: a live server tells
-        command += ["--endpoint", bench.models[""].address, "--scorer", bench.scorer]
-    done = typed(*command)
-    if done.exit_code or done.exception:
-        explanation.failed = f"{done.output.strip()[-200:]} {done.exception!r}"
-        return
-    report = json.loads(done.stdout)
+        live = ["--endpoint", bench.models[""].address, "--scorer", bench.scorer]
+    folder = bench.folder / "logs" / explanation.case.label / path.stem
+    LMMS_EVAL.make_run(path, folder)
+    for second in (path, bench.folder / "imported" / explanation.case.label / members(explanation.case)[0]):
+        done = typed("explain", run, second, "--json", *live)
+        if done.exit_code or done.exception:
+            explanation.failed = f"{done.output.strip()[-200:]} {done.exception!r}"
+            return
+        report = json.loads(done.stdout)
+        if report["tasks"] or not any("has no scores" in note for note in report["notes"]):
+            break
+    explanation.answers = attributed(run, folder if second == path else second)
     if "experiment" in report:
         explanation.causes.update(item["found"] for item in report["experiment"]["items"])
         return
     for task in report["tasks"]:
         for cause in task["causes"]:
             explanation.causes[cause["cause"]] += cause["items"]
+
+
+def attributed(first: Path, second: Path) -> Counter[str]:
+    """Returns cause -> items of another answer or score; images are the cause where nothing else is unknown."""
+    causes: Counter[str] = Counter()
+    explanation = explain(first, second)
+    scores = matched(*map(read_scores, explanation.runs))
+    for task in explanation.tasks:
+        items = [side.items[task.task] for side in scores]
+        rows = pair([side.keys.read() for side in items])
+        places = [side.places.read()[row].tolist() for side, row in zip(items, rows, strict=True)]
+        pairs = [*zip(*(side.run.at(place) for side, place in zip(task.sides, places, strict=True)), strict=True)]
+        attribute = Attributor(*task.sides, Counter(edit(*both) for both in pairs if len({*map(prompt, both)}) > 1))
+        for one, other in pairs:
+            if (one.text, one.score or 0.0) != (other.text, other.score or 0.0):
+                found = attribute(one, other)
+                unknown = found.cause is Cause.UNRECORDED and found.unrecorded == (Cause.IMAGE,)
+                causes[Cause.IMAGE if unknown and not {*found.also} - {Cause.READING} else found.cause] += 1
+    return causes
 
 
 def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
@@ -147,15 +182,15 @@ def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
             for case in [*cases, None]:  # one is explained while lmms-eval's command plays the next one
                 if case:
                     bench.start(case)
-                for each in before:
-                    explanation, plain = Explained(each), replace(each, plant="", model="", options=[])
+                for started in before:
+                    explanation, plain = Explained(started), replace(started, plant="", model="", options=[])
                     run = bench.ours(plain, {})
-                    bench.theirs.wait(each)
-                    explanation.imported = imported(each, run, bench)
-                    if path := samples(each, bench.theirs.out).get(members(each)[0]):
+                    bench.theirs.wait(started)
+                    explanation.imported = imported(started, run, bench)
+                    if path := samples(started, bench.theirs.out).get(members(started)[0]):
                         explained(explanation, run, path, bench)
                     else:
-                        explanation.failed = f"lmms-eval wrote no samples: {each.stopped}"
+                        explanation.failed = f"lmms-eval wrote no samples: {started.stopped}"
                     yield explanation
                 before = [case] if case else []
         finally:
@@ -167,11 +202,19 @@ def summary(entries: Sequence[Explained]) -> str:
     lines = [f"imported with lmms-eval's metrics: {sum(not entry.imported for entry in entries)} of {len(entries)}"]
     for plant in dict.fromkeys(entry.case.plant for entry in entries):
         planted_here = [entry for entry in entries if entry.case.plant == plant]
-        right, items = sum(entry.right for entry in planted_here), sum(entry.causes.total() for entry in planted_here)
-        lines.append(f"{plant}: {right} of {items} items in {len(planted_here)} configurations")
-    right, items = sum(entry.right for entry in entries), sum(entry.causes.total() for entry in entries)
-    lines.append(f"put down to what was planted: {right} of {items} items, {100 * right / max(1, items):.1f}%")
-    return "\n".join(lines)
+        lines.append(f"{plant}: {_right(planted_here)} in {len(planted_here)} configurations")
+    return "\n".join([*lines, f"put down to what was planted: {_right(entries)}"])
+
+
+def _right(entries: Sequence[Explained]) -> str:
+    """Returns how many items are attributed rightly, of those with another score and of those with another answer."""
+    parts = []
+    for name in ("causes", "answers"):
+        counted = [(entry, getattr(entry, name)) for entry in entries]
+        right, items = sum(entry.right(each) for entry, each in counted), sum(each.total() for _, each in counted)
+        share = f"{100 * right / max(1, items):.1f}% ({right} of {items})"
+        parts.append(f"{share} with another {'score' if name == 'causes' else 'answer or score'}")
+    return ", ".join(parts)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -184,11 +227,11 @@ def main(arguments: Sequence[str]) -> None:
     file = next((Path(argument) for argument in arguments if not argument.isdecimal()), None)
     cases = planted(equality_lmms.cases(fixture, count))
     done = list(stored(file, cases)) if file and file.exists() else []
-    places = {entry.case.place for entry in done}
+    labels = {entry.case.label for entry in done}
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"HF_HOME": f"{folder}/hub", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-        for entry in played([case for case in cases if case.place not in places], Path(folder)):
-            print(entry.case.place, dict(entry.causes), entry.failed, entry.imported, flush=True)
+        for entry in played([case for case in cases if case.label not in labels], Path(folder)):
+            print(entry.case.label, dict(entry.causes), dict(entry.answers), entry.failed, entry.imported, flush=True)
             done.append(entry)
             if file:
                 with file.open("a") as lines:
@@ -198,17 +241,18 @@ def main(arguments: Sequence[str]) -> None:
 
 def outcome(entry: Explained) -> dict[str, Any]:
     """Returns what came of a configuration, as its line in a file."""
-    known = {"imported": entry.imported, "causes": dict(entry.causes), "failed": entry.failed}
-    return {"place": entry.case.place, **known}
+    counts = {"causes": dict(entry.causes), "answers": dict(entry.answers)}
+    return {"label": entry.case.label, "imported": entry.imported, **counts, "failed": entry.failed}
 
 
 def stored(file: Path, cases: Sequence[Case]) -> Iterator[Explained]:
     """Yields what a file has of some configurations."""
-    by_place = {case.place: case for case in cases}
+    by_label = {case.label: case for case in cases}
     for line in file.read_text().splitlines():
         known = json.loads(line)
-        if case := by_place.get(known.pop("place")):
-            yield Explained(case, **{**known, "causes": Counter(known["causes"])})
+        if case := by_label.get(known.pop("label")):
+            counts = {name: Counter(known.pop(name)) for name in ("causes", "answers")}
+            yield Explained(case, **known, **counts)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class Case:
     plant: str = ""
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         label = f"{self.name}-{self.model or 'default'}-{self.answers or 'hashing'}"
         return re.sub(r"\W", "_", f"{label}-{self.plant}" if self.plant else label)
 
@@ -156,7 +156,7 @@ class Theirs:
             # By default it scores with four threads: what they draw depends on which comes first.
             "options": [*case.options, *["--force_simple"] * case.simple, "--process_docs_parallel", "1"],
             "plant": case.plant,
-            "out": str(self.out / case.place / NAME),  # where its own models' names stand
+            "out": str(self.out / case.label / NAME),  # where its own models' names stand
         }
         assert self._process.stdin
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -164,8 +164,8 @@ class Theirs:
 
     def wait(self, case: Case) -> None:
         """Waits until a case has run."""
-        done = self.out / case.place / f"{NAME}.done"
-        wait_for(lambda: done.exists() or self._process.poll() is not None, seconds=600)
+        done = self.out / case.label / f"{NAME}.done"
+        wait_for(lambda: done.exists() or self._process.poll() is not None, seconds=1000)
 
     def close(self) -> None:
         """Ends it."""
@@ -175,9 +175,9 @@ class Theirs:
 
 def numbers(case: Case, out: Path) -> dict[tuple[str, str], Any]:
     """Returns lmms-eval's metrics by task and name, as its command wrote them."""
-    written = sorted((out / case.place).rglob("*results.json"))
+    written = sorted((out / case.label).rglob("*results.json"))
     if not written:
-        log = (out / case.place / f"{NAME}.log").read_text(errors="replace")
+        log = (out / case.label / f"{NAME}.log").read_text(errors="replace")
         reasons = re.findall(r"Error during evaluation: (.*?)\. Please set", log)
         case.stopped = reasons[-1][:160] if reasons else "ended without results"
         return {}
@@ -264,7 +264,7 @@ class Bench:
 
     def ours(self, case: Case, expected: Mapping[tuple[str, str], Any]) -> Path:
         """Runs a case here, notes what is equal to lmms-eval's metrics, and returns the run folder."""
-        run = self.folder / "ours" / case.place
+        run = self.folder / "ours" / case.label
         _ours(case, expected, self.stored(case), self.models[case.answers].address, self.scorer, run)
         return run
 
@@ -278,10 +278,10 @@ def played(selected: Sequence[Case], folder: Path) -> Iterator[Case]:
             for case in [*selected, None]:  # one case is played here while the next one is played there
                 if case:
                     bench.start(case)
-                for each in before:
-                    bench.theirs.wait(each)
-                    bench.ours(each, numbers(each, bench.theirs.out))
-                    yield each
+                for started in before:
+                    bench.theirs.wait(started)
+                    bench.ours(started, numbers(started, bench.theirs.out))
+                    yield started
                 before = [case] if case else []
         finally:
             bench.close()

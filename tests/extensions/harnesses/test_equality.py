@@ -24,9 +24,9 @@ def test_the_list_is_a_draw_of_every_stratum() -> None:
     assert counts == equality_draw.QUOTA
     assert counts.total() == 60
     assert not FIXTURE["drawn"].keys() & FIXTURE["passed over"].keys()
-    found = equality_lmms.cases(FIXTURE, 8)
-    assert {case.about["stratum"] for case in found[:-2]} == STRATA, "the first of each stratum come first"
-    assert [(case.name, case.answers) for case in found[-2:]] == [("mmmu_val", "readable70")] * 2
+    cases = equality_lmms.cases(FIXTURE, 8)
+    assert {case.about["stratum"] for case in cases[:-2]} == STRATA, "the first of each stratum come first"
+    assert [(case.name, case.answers) for case in cases[-2:]] == [("mmmu_val", "readable70")] * 2
 
 
 @installed
@@ -72,26 +72,27 @@ def test_the_first_of_every_stratum_give_the_metrics_of_lmms_evals_own_command(
 ) -> None:
     for name, value in (("HF_HOME", str(tmp_path / "hub")), ("HF_HUB_OFFLINE", "1"), ("HF_DATASETS_OFFLINE", "1")):
         monkeypatch.setenv(name, value)
-    found = list(equality_lmms.played(equality_lmms.cases(FIXTURE, 8), tmp_path))
-    wrong = {case.place: case.cause for case in found if case.cause and case.name not in FIXTURE.get("unequal", {})}
+    cases = list(equality_lmms.played(equality_lmms.cases(FIXTURE, 8), tmp_path))
+    wrong = {case.label: case.cause for case in cases if case.cause and case.name not in FIXTURE.get("unequal", {})}
     assert not wrong
-    assert sum(case.metrics for case in found) >= 8
-    assert all(case.in_order == case.metrics for case in found if case.answers)
+    assert sum(case.metrics for case in cases) >= 8
+    assert all(case.in_order == case.metrics for case in cases if case.answers)
 
 
 def test_every_configuration_gets_a_cause_that_can_be_planted_in_it() -> None:
     every = equality_lmms.cases(FIXTURE)
-    found = equality_explained.planted(every)
-    assert [(case.name, case.model) for case in found] == [(case.name, case.model) for case in every[:-2]]
-    counts = Counter(case.plant for case in found)
-    assert counts.keys() == equality_explained.FOUND.keys()
-    assert all((case.plant == "model") is bool(case.model) for case in found)
-    one, other = (equality_explained.Explained(found[0]) for _ in range(2))
-    one.causes.update({found[0].plant: 3, "noise": 1})
+    cases = equality_explained.planted(every)
+    assert [(case.name, case.model) for case in cases] == [(case.name, case.model) for case in every[:-2]]
+    counts = Counter(case.plant for case in cases)
+    assert counts.keys() == equality_explained.RIGHT_CAUSES.keys()
+    assert all((case.plant == "model") is bool(case.model) for case in cases)
+    one, other = (equality_explained.Explained(cases[0]) for _ in range(2))
+    one.causes.update({cases[0].plant: 3, "noise": 1})
+    one.answers.update({cases[0].plant: 9, "noise": 1})
     other.imported = "it differs"
     assert equality_explained.summary([one, other]).splitlines()[::2] == [
         "imported with lmms-eval's metrics: 1 of 2",
-        "put down to what was planted: 3 of 4 items, 75.0%",
+        "put down to what was planted: 75.0% (3 of 4) with another score, 90.0% (9 of 10) with another answer or score",
     ]
 
 
@@ -99,6 +100,7 @@ def test_what_a_file_has_is_not_played_again(tmp_path: Path) -> None:
     first, *rest = equality_explained.planted(equality_lmms.cases(FIXTURE, 3))
     entry = equality_explained.Explained(first, imported="it differs", failed="no samples")
     entry.causes.update({"limit": 2})
+    entry.answers.update({"limit": 3, "decoding": 1})
     file = tmp_path / "done.jsonl"
     file.write_text(json.dumps(equality_explained.outcome(entry)) + "\n")
     assert list(equality_explained.stored(file, [first, *rest])) == [entry]
@@ -113,7 +115,13 @@ def test_samples_of_the_first_of_every_stratum_are_imported_and_explained(
 ) -> None:
     for name, value in (("HF_HOME", str(tmp_path / "hub")), ("HF_HUB_OFFLINE", "1"), ("HF_DATASETS_OFFLINE", "1")):
         monkeypatch.setenv(name, value)
-    found = list(equality_explained.played(equality_explained.planted(equality_lmms.cases(FIXTURE, 8)), tmp_path))
-    assert not [(each.case.place, each.imported or each.failed) for each in found if each.imported or each.failed]
-    right, items = sum(each.right for each in found), sum(each.causes.total() for each in found)
-    assert right >= 0.95 * items > 0, equality_explained.summary(found)
+    outcomes = list(equality_explained.played(equality_explained.planted(equality_lmms.cases(FIXTURE, 8)), tmp_path))
+    assert not [
+        (outcome.case.label, outcome.imported or outcome.failed)
+        for outcome in outcomes
+        if outcome.imported or outcome.failed
+    ]
+    for name in ("causes", "answers"):
+        counted = [(outcome, getattr(outcome, name)) for outcome in outcomes]
+        right, items = sum(outcome.right(each) for outcome, each in counted), sum(each.total() for _, each in counted)
+        assert right >= 0.95 * items > 0, equality_explained.summary(outcomes)
