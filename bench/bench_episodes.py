@@ -136,7 +136,7 @@ class Ready:
         """Returns the image."""
         from orchestrator.tools.types import Picture, ToolOutput
 
-        data = pipeline_data.own(self.image, 10_000_000 + next(self.numbers))
+        data = pipeline_data.numbered(self.image, 10_000_000 + next(self.numbers))
         return ToolOutput((Picture(data, source=0, box=(0, 0, 8, 8)),))
 
 

@@ -119,8 +119,8 @@ async def served(model: Single, delay: float) -> AsyncIterator[int]:
     await server.set_serving()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection("127.0.0.1", server.port)
-        await asyncio.gather(relay(reader, there[1], delay), relay(there[0], writer, delay))
+        upstream = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.gather(relay(reader, upstream[1], delay), relay(upstream[0], writer, delay))
 
     proxy = await asyncio.start_server(connected, "127.0.0.1", 0)
     yield proxy.sockets[0].getsockname()[1]

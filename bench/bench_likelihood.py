@@ -196,8 +196,8 @@ def main() -> None:
         ways["floor"] = lambda q=question, t=tokens: floor(loaded, q, t)
         server = "expanded" if options.hybrid else "packed"
         ours = [score.logprob for score in ways[server]()]
-        theirs = ways["reform"]()
-        apart = max(abs(one - other) for one, other in zip(ours, theirs, strict=True))
+        reference = ways["reform"]()
+        apart = max(abs(one - other) for one, other in zip(ours, reference, strict=True))
         times = best_ms(ways, options.repeats, clock)
         figures.append({"candidates": count, "tokens": tokens, "nodes": len(tree.ids), "apart": apart, "ms": times})
         if options.json:

@@ -36,7 +36,9 @@ def upper(strata: Sequence[Floats], weights: Sequence[float], error: float) -> f
     return float(total + np.sqrt(reach))
 
 
-def asked(random: np.random.Generator, flipped: Ints, stable: Ints, count: int, part: float | None) -> list[Ints]:
+def sampled_items(
+    random: np.random.Generator, flipped: Ints, stable: Ints, count: int, part: float | None
+) -> list[Ints]:
     """Returns the sampled items of each stratum; without a `part` of flipped ones there is a single stratum."""
     if part is None:
         return [random.choice(ITEMS, count, replace=False)]
@@ -55,7 +57,7 @@ def measure(rounds: int, share: float, fall: float, part: float | None) -> list[
         pilots = random.random((PILOTS, ITEMS)) < before
         moved = pilots.any(axis=0) & ~pilots.all(axis=0)
         flipped, stable = np.flatnonzero(moved), np.flatnonzero(~moved)
-        strata = asked(random, flipped, stable, round(share * ITEMS), part)
+        strata = sampled_items(random, flipped, stable, round(share * ITEMS), part)
         weights = [1.0] if part is None else [len(flipped) / ITEMS, len(stable) / ITEMS]
         lost = before.copy()
         lost[random.choice(np.flatnonzero(before == 1), round(fall * ITEMS), replace=False)] = 0.0

@@ -85,7 +85,7 @@ class Peaks(threading.Thread):
     """Peak memory of each process of a command, by its module or name, bytes."""
 
     command: psutil.Process
-    found: dict[str, int] = field(default_factory=dict)
+    by_program: dict[str, int] = field(default_factory=dict)
     over: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Peaks(threading.Thread):
                     peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
                     arguments = process.cmdline()
                     name = arguments[arguments.index("-m") + 1] if "-m" in arguments else "orchestrator"
-                    self.found[name] = max(peak, self.found.get(name, 0))
+                    self.by_program[name] = max(peak, self.by_program.get(name, 0))
 
 
 def tree(command: psutil.Process | None) -> list[psutil.Process]:
@@ -168,7 +168,7 @@ async def evaluated(arguments: list[str], rows: int) -> dict[str, float]:
         "first_call": null.first_call,
         "end": total - null.last_call,
         "end_by_the_clock": ended - null.ended,
-        "tree_mb": sum(peaks.found.values()) / 1e6,
+        "tree_mb": sum(peaks.by_program.values()) / 1e6,
     }
 
 

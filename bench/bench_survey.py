@@ -49,13 +49,13 @@ class Answers(NamedTuple):
 
     Attributes:
         known: Answers of the known runs, (runs, items).
-        asked: Answers of the new models, (models, items).
+        responses: Answers of the new models, (models, items).
         slopes: True slopes of the items on the first ability.
         levels: True levels of the items.
     """
 
     known: Floats
-    asked: Floats
+    responses: Floats
     slopes: Floats
     levels: Floats
 
@@ -104,7 +104,7 @@ def measured(random: np.random.Generator, world: World, models: int, share: floa
     theory, explained = [], []
     for _ in range(max(1, models // _MODELS)):
         drawn = answers(random, world)
-        for right in drawn.asked:
+        for right in drawn.responses:
             truth, indices = float(right.mean()), random.permutation(world.items)[:count]
             sizes, nothing = np.ones(world.items), np.zeros((world.items, 0))
             for name, others in (("plain", nothing), ("with runs", drawn.known.T)):
@@ -112,7 +112,7 @@ def measured(random: np.random.Generator, world: World, models: int, share: floa
                 results[name].append((abs(one.value - truth), one.low <= truth <= one.high, one.high - one.low))
             explained.append(one.explained)
             theory.append(abs(of_item_response_theory(right[indices], indices, drawn) - truth))
-    line = {"asked": count, "accuracy": round(float(drawn.asked.mean()), 3)}
+    line = {"asked": count, "accuracy": round(float(drawn.responses.mean()), 3)}
     for name, estimates in results.items():
         errors, covers, widths = map(np.array, zip(*estimates, strict=True))
         line[f"{name}: within 2 points"] = round(float((errors <= _WITHIN).mean()), 3)

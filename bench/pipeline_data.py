@@ -56,7 +56,7 @@ def make(path: Path, kind: str, rows: int) -> float:
         path.mkdir()
     for start in range(0, rows, _CHUNK):
         chunk = range(start, min(start + _CHUNK, rows))
-        images = [own(bases[row % BASES], row) for row in chunk]
+        images = [numbered(bases[row % BASES], row) for row in chunk]
         size += sum(map(len, images))
         table = pa.table(
             {
@@ -103,7 +103,7 @@ def jpeg(draw: np.random.Generator) -> bytes:
     return buffer.getvalue()
 
 
-def own(data: bytes, row: int) -> bytes:
+def numbered(data: bytes, row: int) -> bytes:
     """Returns an image file with a number in it, so that it is a file of its own."""
     note = f"{row:08d}".encode()
     if data.startswith(b"\xff\xd8"):
