@@ -48,9 +48,9 @@ def environment(site: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT), str(ROOT / "extensions")])}
 
 
-def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", *words], env=environment(site), capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-m", *args], env=environment(site), capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -100,8 +100,8 @@ def test_what_is_wrong_with_its_words_is_one_line(site: Path) -> None:
 def test_its_logs_are_shown_beside_runs(site: Path, tmp_path: Path) -> None:
     (tmp_path / "day.colours").write_text("red\nblue\n")
     port = tmp_path / "port"
-    words = [sys.executable, "-c", _VIEW, str(tmp_path)]
-    done = subprocess.run(words, env=environment(site), capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-c", _VIEW, str(tmp_path)]
+    done = subprocess.run(command, env=environment(site), capture_output=True, text=True, check=False, timeout=300)
     assert not port.exists()
     assert done.stdout == "day.colours unreadable day.colours holds 2 answers and no questions\n", done.stderr
 
@@ -121,11 +121,11 @@ for log in logs.runs().values():
 @pytest.fixture
 def fronts(site: Path, tmp_path: Path) -> Iterator[dict[str, int]]:
     """The ports of its front, beside a model server and before one."""
-    made: dict[str, int] = {}
+    ports: dict[str, int] = {}
     begun = []
     common = [sys.executable, "-m", "model_server"]
     log = (tmp_path / "log").open("w+")
-    words = [
+    command = [
         *common,
         "serve",
         "--port",
@@ -137,13 +137,13 @@ def fronts(site: Path, tmp_path: Path) -> Iterator[dict[str, int]]:
         "--front",
         "colours",
     ]
-    begun.append(subprocess.Popen(words, env=environment(site), stderr=log))
+    begun.append(subprocess.Popen(command, env=environment(site), stderr=log))
     wait_for(lambda: (tmp_path / "grpc").exists() and (tmp_path / "grpc").read_text())
-    words = [*common, "http", "--endpoint", f"127.0.0.1:{(tmp_path / 'grpc').read_text()}", "--front", "colours",
+    command = [*common, "http", "--endpoint", f"127.0.0.1:{(tmp_path / 'grpc').read_text()}", "--front", "colours",
              "--port", "0", "--port-file", str(tmp_path / "http")]  # fmt: skip
-    begun.append(subprocess.Popen(words, env=environment(site), stderr=log))
-    made["before"] = int(wait_for(lambda: (tmp_path / "http").exists() and (tmp_path / "http").read_text()))
-    yield made
+    begun.append(subprocess.Popen(command, env=environment(site), stderr=log))
+    ports["before"] = int(wait_for(lambda: (tmp_path / "http").exists() and (tmp_path / "http").read_text()))
+    yield ports
     for process in begun:
         process.kill()
         process.wait()
@@ -151,13 +151,13 @@ def fronts(site: Path, tmp_path: Path) -> Iterator[dict[str, int]]:
 
 def test_its_front(fronts: dict[str, int]) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{fronts['before']}/") as response:
-        told = json.load(response)
-    assert told["front"] == "colours"
-    assert told["of"].startswith("127.0.0.1:")
+        reply = json.load(response)
+    assert reply["front"] == "colours"
+    assert reply["of"].startswith("127.0.0.1:")
 
 
 @pytest.mark.parametrize(
-    ("group", "words", "listing"),
+    ("group", "args", "listing"),
     [
         ("commands", ["orchestrator", "broken"], ["orchestrator", "--help"]),
         ("exports", ["orchestrator", "export", ".", "--format", "broken"], ["orchestrator", "export", "--help"]),
@@ -168,13 +168,13 @@ def test_its_front(fronts: dict[str, int]) -> None:
 )
 @pytest.mark.parametrize("fault", ["absent", "raises", "other"])
 def test_a_broken_entry_is_one_line_with_its_package(
-    tmp_path: Path, group: str, words: list[str], listing: list[str] | None, fault: str
+    tmp_path: Path, group: str, args: list[str], listing: list[str] | None, fault: str
 ) -> None:
     (tmp_path / "broken_one.py").write_text("raise ValueError('surprise')" if fault == "raises" else "THING = 3\n")
     target = "nowhere_at_all:THING" if fault == "absent" else "broken_one:THING"
     site = installed(tmp_path, {f"lyncean.{group}": {"broken": target}}, "broken-package")
     why = {"absent": "No module named 'nowhere_at_all'", "raises": "ValueError: surprise", "other": "is a int, not a"}
-    done = run(site, *words)
+    done = run(site, *args)
     assert done.returncode == 2
     assert "of package broken-package" in done.stderr
     assert why[fault] in done.stderr

@@ -31,12 +31,12 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path) -> None:
     fills_the_disk("export", str(marvel_run(tmp_path / "run", puzzles=20)), "--format", "json")
 
 
-@pytest.mark.parametrize("words", [("--json",), ("--format", "csv")])
-def test_a_report_in_another_format_names_the_command_for_it(tmp_path: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("options", [("--json",), ("--format", "csv")])
+def test_a_report_in_another_format_names_the_command_for_it(tmp_path: Path, options: tuple[str, ...]) -> None:
     run = str(marvel_run(tmp_path / "run", puzzles=20))
-    result = CliRunner().invoke(main, ["report", run, *words])
+    result = CliRunner().invoke(main, ["report", run, *options])
     assert result.exit_code == 2, result.output
-    assert f"orchestrator export {run} --format {words[-1].strip('-')}" in result.output
+    assert f"orchestrator export {run} --format {options[-1].strip('-')}" in result.output
 
 
 def test_an_empty_variable_is_not_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +48,8 @@ def test_an_empty_variable_is_not_a_name(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_whoever_reads_the_port_of_the_front_may_send_a_signal(tmp_path: Path) -> None:
-    words = ("model-server", "http", "--endpoint", "127.0.0.1:9", "--port", "0", "--port-file", str(tmp_path / "port"))
-    command = [sys.executable, "-c", SIGNALLED, *words]
+    args = ("model-server", "http", "--endpoint", "127.0.0.1:9", "--port", "0", "--port-file", str(tmp_path / "port"))
+    command = [sys.executable, "-c", SIGNALLED, *args]
     done = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=300
     )

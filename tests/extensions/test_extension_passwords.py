@@ -23,7 +23,7 @@ MISTAKES = [(model_server, "http --endpoint 127.0.0.1:9 --port PLACE"), (wait, "
 
 
 @pytest.mark.parametrize(
-    ("command", "words", "place"),
+    ("command", "line", "address"),
     [
         *cases(ADDRESSES, *PLACES),
         *cases(MODELS, "user", "url", "query", "bare query"),
@@ -31,14 +31,14 @@ MISTAKES = [(model_server, "http --endpoint 127.0.0.1:9 --port PLACE"), (wait, "
     ],
 )
 def test_no_command_repeats_a_password(
-    command: click.Command, words: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: click.Command, line: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    repeats_none(command, words, place, tmp_path)
+    repeats_none(command, line, address, tmp_path)
 
 
-@pytest.mark.parametrize("place", [PLACES["user"], PLACES["target"]])
-def test_a_model_of_a_harness_is_not_asked_with_a_user(place: str) -> None:
+@pytest.mark.parametrize("address", [PLACES["user"], PLACES["target"]])
+def test_a_model_of_a_harness_is_not_asked_with_a_user(address: str) -> None:
     with pytest.raises(ModelError, match="names a user or password") as model:
-        Client.from_arguments({"endpoint": place})
+        Client.from_arguments({"endpoint": address})
     assert SECRET not in str(model.value)

@@ -20,15 +20,15 @@ from helpers.same_results import results_of
 
 pytestmark = [pytest.mark.weekly, pytest.mark.timeout(3600)]
 
-GIT = {f"GIT_{who}_{what}": f"{what}@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+GIT = {f"GIT_{who}_{field}": f"{field}@example.org" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
 KILLS, ROWS = 20, 40
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = tmp_path / "work"
-    for words in (["init", "-q", folder], ["-C", folder, "commit", "-q", "--allow-empty", "-m", "first"]):
-        subprocess.run(["git", *words], env=os.environ | GIT, check=True)
+    for args in (["init", "-q", folder], ["-C", folder, "commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", *args], env=os.environ | GIT, check=True)
     monkeypatch.setenv("REPOSITORY", str(folder))
     return str(folder)
 
@@ -48,7 +48,7 @@ def commands(folder: Path, program: str, repository: str) -> list[list[str]]:
     script.chmod(0o700)
     served = [["sandbox", *limits], ["mcp", str(script), *limits, "--env", "PATH"]]
     logged = [sys.executable, str(HERE / "logged_tools.py")]
-    return [[*logged, str(folder / f"calls{number}"), *words] for number, words in enumerate(served)]
+    return [[*logged, str(folder / f"calls{number}"), *args] for number, args in enumerate(served)]
 
 
 def test_killed_runs_with_the_sandbox_and_a_published_server(tmp_path: Path, endpoint: str, repository: str) -> None:
@@ -58,8 +58,8 @@ def test_killed_runs_with_the_sandbox_and_a_published_server(tmp_path: Path, end
     options = {"tasks": task(tmp_path, ROWS), "endpoint": endpoint, "tools": ["zoom"], "timeout": 600}
     for name in ("killed", "whole"):
         (tmp_path / name).mkdir()
-    words = commands(tmp_path / "killed", program, repository)
-    play_killed(tmp_path / "killed" / "run", KILLS, options, words)
+    servers = commands(tmp_path / "killed", program, repository)
+    play_killed(tmp_path / "killed" / "run", KILLS, options, servers)
     play_whole(tmp_path, tmp_path / "whole" / "run", options, commands(tmp_path / "whole", program, repository))
     assert results_of(tmp_path / "killed" / "run") == results_of(tmp_path / "whole" / "run")
     assert set(keys(tmp_path / "killed" / "run").values()) == {1}

@@ -50,23 +50,23 @@ def picture() -> bytes:
     return buffer.getvalue()
 
 
-def make(environment: dict[str, str] | None = None, *, seconds: float = 60, words: list[str] = IMAGES) -> McpTools:
+def make(environment: dict[str, str] | None = None, *, seconds: float = 60, images: list[str] = IMAGES) -> McpTools:
     transport = functools.partial(child, (sys.executable, "-S", str(PEER)), environment or {})
-    return McpTools(transport, image_arguments(words, 7), True, seconds)
+    return McpTools(transport, image_arguments(images, 7), True, seconds)
 
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[McpTools]:
-    found = make({"GIVEN": "here"})
-    yield found
-    found.images.clear()
+    toolset = make({"GIVEN": "here"})
+    yield toolset
+    toolset.images.clear()
 
 
 @pytest.fixture
 def session(tools: McpTools) -> Iterator[Any]:
-    found = tools.open()
-    yield found
-    found.close()
+    opened = tools.open()
+    yield opened
+    opened.close()
 
 
 def test_tools_are_listed_with_numbers_of_images(tools: McpTools) -> None:
@@ -77,7 +77,7 @@ def test_tools_are_listed_with_numbers_of_images(tools: McpTools) -> None:
     assert schema["properties"]["image"]["type"] == "integer"
     assert schema["properties"]["image"]["description"].startswith("An image. Number of the image, from 1")
     assert tools.stateful
-    assert make().revision == tools.revision != make(words=[]).revision
+    assert make().revision == tools.revision != make(images=[]).revision
 
 
 def test_images_by_base64_bytes_and_path(session: Any) -> None:
@@ -85,11 +85,11 @@ def test_images_by_base64_bytes_and_path(session: Any) -> None:
     for name in ("size", "size_of_bytes"):
         assert session.call(name, '{"image": 2}', images).content == (f"{len(images[1])} bytes",)
         assert session.call(name, '{"image": 1}', images).content == ("5 bytes",)
-    (words,) = session.call("size_of_file", '{"image": 2}', images).content
-    path = Path(words.partition(" in ")[2])
+    (text,) = session.call("size_of_file", '{"image": 2}', images).content
+    path = Path(text.partition(" in ")[2])
     assert (path.read_bytes(), path.suffix) == (images[1], ".png")
     assert path.parent.stat().st_mode & 0o077 == 0
-    assert session.call("size_of_file", '{"image": 2}', images).content == (words,)
+    assert session.call("size_of_file", '{"image": 2}', images).content == (text,)
     for number in (0, 3):
         refused = session.call("size", json.dumps({"image": number}), images)
         assert (refused.is_error, refused.content) == (True, (f"There is no image {number}: the last one is 2.",))
@@ -97,7 +97,7 @@ def test_images_by_base64_bytes_and_path(session: Any) -> None:
 
 def test_two_servers_at_any_port_have_folders_of_their_own() -> None:
     first, second = (image_arguments(["size_of_file.image=path"], 0) for _ in range(2))
-    files = [each.filled("size_of_file", {"image": 1}, [b"x"])["image"] for each in (first, second)]
+    files = [arguments.filled("size_of_file", {"image": 1}, [b"x"])["image"] for arguments in (first, second)]
     first.clear()
     assert [Path(file).exists() for file in files] == [False, True]
     second.clear()
@@ -126,8 +126,8 @@ def test_results_are_texts_and_images(session: Any) -> None:
 
 
 def test_the_environment_is_what_was_named(session: Any) -> None:
-    found = json.loads(session.call("environment", "{}", []).content[0])
-    assert {name: value for name, value in found.items() if name != "LC_CTYPE"} == {"GIVEN": "here"}
+    variables = json.loads(session.call("environment", "{}", []).content[0])
+    assert {name: value for name, value in variables.items() if name != "LC_CTYPE"} == {"GIVEN": "here"}
 
 
 def test_what_a_server_logs_does_not_reach_the_terminal_as_it_is(session: Any, caplog: Any) -> None:
@@ -139,10 +139,10 @@ def test_what_a_server_logs_does_not_reach_the_terminal_as_it_is(session: Any, c
 
 def test_sessions_are_apart(tools: McpTools) -> None:
     one, other = tools.open(), tools.open()
-    found = [session.call("count", "{}", []).content[0] for session in (one, one, other, one)]
+    counts = [session.call("count", "{}", []).content[0] for session in (one, one, other, one)]
     one.close()
     other.close()
-    assert found == ["1", "2", "1", "3"]
+    assert counts == ["1", "2", "1", "3"]
 
 
 def test_a_lost_session_is_made_anew(tools: McpTools) -> None:
@@ -210,7 +210,7 @@ def test_responses_at_a_url_are_bounded(headers: dict[str, str], message: str, m
                 while True:
                     self.wfile.write(b" " * 100_000)
 
-        def log_message(self, *words: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             pass
 
     monkeypatch.setattr(lyncean_mcp.http, "MAX_MESSAGE", 1 << 20)
@@ -223,7 +223,7 @@ def test_responses_at_a_url_are_bounded(headers: dict[str, str], message: str, m
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (["--", "no-such-program"], "no-such-program is neither a program that can be run here nor the address"),
         (["--image", "size=base64", "--", "true"], "--image size=base64: write TOOL.ARGUMENT=FORM"),
@@ -237,8 +237,8 @@ def test_responses_at_a_url_are_bounded(headers: dict[str, str], message: str, m
         (["--port", "0", "--image", "size.x=path", "--", sys.executable, "-S", str(PEER)], "size has no argument 'x'"),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], message: str) -> None:
-    done = CliRunner().invoke(main, ["mcp", *words])
+def test_mistakes_are_one_line(args: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, ["mcp", *args])
     assert done.exit_code == 2
     assert message in done.output
     assert "Traceback" not in done.output
@@ -246,10 +246,10 @@ def test_mistakes_are_one_line(words: list[str], message: str) -> None:
 
 
 @contextlib.contextmanager
-def served(tmp_path: Path, *words: str) -> Iterator[tool_pb2_grpc.ToolServiceStub]:
+def served(tmp_path: Path, *args: str) -> Iterator[tool_pb2_grpc.ToolServiceStub]:
     """Runs `tool-server mcp` as a user does."""
     file = tmp_path / "port"
-    command = [sys.executable, "-m", "tool_server", "mcp", "--port", "0", "--port-file", str(file), *words]
+    command = [sys.executable, "-m", "tool_server", "mcp", "--port", "0", "--port-file", str(file), *args]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         lines = []
@@ -304,11 +304,11 @@ def test_a_server_of_the_package_over_stdio_and_http(tmp_path: Path) -> None:
         port = held.getsockname()[1]
     remote = subprocess.Popen([sys.executable, str(script), str(port)], stderr=subprocess.DEVNULL)
     try:
-        for words in (("--", sys.executable, str(script)), (f"http://127.0.0.1:{port}/mcp",)):
-            while words[0].startswith("http") and not _answers(port):
+        for args in (("--", sys.executable, str(script)), (f"http://127.0.0.1:{port}/mcp",)):
+            while args[0].startswith("http") and not _answers(port):
                 assert remote.poll() is None
                 time.sleep(0.05)
-            with served(tmp_path, *words) as stub:
+            with served(tmp_path, *args) as stub:
                 listed = stub.ListTools(pb.ListToolsRequest())
                 assert [tool.name for tool in listed.tools] == ["note", "dot"]
                 assert listed.stateful

@@ -54,7 +54,7 @@ class Judge(Backend):
         if text == "fails once" and self.seen.count(text) == 1:
             raise InternalFailure("internal_error", "a defect")
         self.inside.append(text)
-        self.most = max(self.most, sum(not each.startswith("live") for each in self.inside))
+        self.most = max(self.most, sum(not other.startswith("live") for other in self.inside))
         try:
             if not text.startswith("live"):
                 await self.open.wait()
@@ -75,8 +75,8 @@ def body(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
 
 
-def line(custom_id: str, asked: dict[str, Any], url: str = CHAT) -> str:
-    return json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": asked}) + "\n"
+def line(custom_id: str, request: dict[str, Any], url: str = CHAT) -> str:
+    return json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": request}) + "\n"
 
 
 async def begun(caller: Any, text: str, endpoint: str = CHAT) -> Any:
@@ -95,14 +95,14 @@ async def until(caller: Any, batch: Any) -> Any:
 
 async def results(caller: Any, name: str | None) -> dict[str, Any]:
     text = (await caller.files.content(name)).text if name else ""
-    found = [json.loads(each) for each in text.splitlines()]
-    assert len({each["custom_id"] for each in found}) == len(found)
-    return {each["custom_id"]: each for each in found}
+    entries = [json.loads(entry_line) for entry_line in text.splitlines()]
+    assert len({entry["custom_id"] for entry in entries}) == len(entries)
+    return {entry["custom_id"]: entry for entry in entries}
 
 
 async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
     async with served(Judge()) as server, front(server.channel) as port, client(port) as caller:
-        asked = {
+        bodies = {
             "one": body("one"),
             "full": body("full once"),
             "fails": body("fails once"),
@@ -114,22 +114,22 @@ async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
             "tools": body("?", tools=[1]),
             "stream": body("?", stream=True),
         }
-        lines = [line(name, each) for name, each in (asked | wrong).items()]
+        lines = [line(name, request) for name, request in (bodies | wrong).items()]
         batch = await until(caller, await begun(caller, "\n".join(lines)))  # empty lines are none
         assert (batch.status, batch.metadata, batch.errors) == ("completed", {"by": "test"}, None)
         counts = batch.request_counts
         assert (counts.total, counts.completed, counts.failed) == (8, 4, 4)
         answers = await results(caller, batch.output_file_id)
-        assert answers.keys() == asked.keys()
-        for name, each in asked.items():
-            live = (await caller.chat.completions.create(**each)).model_dump(mode="json", exclude_unset=True)
-            given = answers[name]["response"]
-            assert (given["status_code"], answers[name]["error"]) == (200, None)
-            assert given["body"] | {"id": 0, "created": 0} == live | {"id": 0, "created": 0}
+        assert answers.keys() == bodies.keys()
+        for name, request in bodies.items():
+            live = (await caller.chat.completions.create(**request)).model_dump(mode="json", exclude_unset=True)
+            response = answers[name]["response"]
+            assert (response["status_code"], answers[name]["error"]) == (200, None)
+            assert response["body"] | {"id": 0, "created": 0} == live | {"id": 0, "created": 0}
         errors = await results(caller, batch.error_file_id)
         codes = {
-            name: (each["response"]["status_code"], each["response"]["body"]["error"]["code"])
-            for name, each in errors.items()
+            name: (error["response"]["status_code"], error["response"]["body"]["error"]["code"])
+            for name, error in errors.items()
         }
         assert codes == {
             "refused": (400, "content_policy"),
@@ -140,10 +140,10 @@ async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
 
         raw = line("raw", {"model": "m", "prompt": "one"}, "/v1/completions")
         second = await until(caller, await begun(caller, raw, "/v1/completions"))
-        said = (await results(caller, second.output_file_id))["raw"]["response"]["body"]
-        assert (said["object"], json.loads(said["choices"][0]["text"])["correct"]) == ("text_completion", True)
+        reply = (await results(caller, second.output_file_id))["raw"]["response"]["body"]
+        assert (reply["object"], json.loads(reply["choices"][0]["text"])["correct"]) == ("text_completion", True)
         assert second.error_file_id is None
-        assert [each.id async for each in caller.batches.list(limit=1)] == [second.id, batch.id]  # two pages
+        assert [listed.id async for listed in caller.batches.list(limit=1)] == [second.id, batch.id]  # two pages
         file = await caller.files.retrieve(second.input_file_id)
         assert (file.filename, file.purpose, file.bytes) == ("questions.jsonl", "batch", len(raw))
         assert (await caller.files.delete(file.id)).deleted
@@ -174,7 +174,7 @@ async def test_a_file_that_is_wrong_fails_with_its_lines(served: Any, monkeypatc
         ):
             batch = await until(caller, await begun(caller, text))
             assert batch.status == "failed"
-            assert [(each.code, each.line) for each in batch.errors.data] == expected
+            assert [(error.code, error.line) for error in batch.errors.data] == expected
     assert not backend.seen
 
 
@@ -195,7 +195,7 @@ async def test_live_requests_pass_a_batch_which_can_be_cancelled_or_expire(
         batch = await begun(caller, "".join(line(str(number), body(f"held {number}")) for number in range(9)))
         while len(backend.inside) < 2:
             await asyncio.sleep(0.01)
-        live = await asyncio.gather(*(caller.chat.completions.create(**body(f"live {each}")) for each in range(12)))
+        live = await asyncio.gather(*(caller.chat.completions.create(**body(f"live {number}")) for number in range(12)))
         assert len(live) == 12
         assert sorted(backend.inside) == ["held 0", "held 1"]
         with pytest.raises(openai.BadRequestError, match="has not ended"):
@@ -204,7 +204,7 @@ async def test_live_requests_pass_a_batch_which_can_be_cancelled_or_expire(
         batch = await until(caller, batch)
         assert (batch.status, batch.output_file_id) == ("cancelled", None)
         errors = await results(caller, batch.error_file_id)
-        assert [each["error"]["code"] for each in errors.values()] == ["batch_cancelled"] * 9
+        assert [error["error"]["code"] for error in errors.values()] == ["batch_cancelled"] * 9
         with pytest.raises(openai.BadRequestError, match="cancelled already"):
             await caller.batches.cancel(batch.id)
         monkeypatch.setattr(batches, "_WINDOW", 0)
@@ -241,10 +241,10 @@ async def test_what_is_asked_in_vain(served: Any, monkeypatch: pytest.MonkeyPatc
             assert await post("/files", data={"purpose": "batch"}) == 400
             assert await post("/files", content=b"x", headers={"content-type": "multipart/form-data"}) == 400
             assert await post("/files", data=form["data"] | {"expires_after[seconds]": "9"}, files=form["files"]) == 422
-            asked = {"input_file_id": uploaded["id"], "endpoint": CHAT, "completion_window": "24h"}
+            fields = {"input_file_id": uploaded["id"], "endpoint": CHAT, "completion_window": "24h"}
             for change in ({"endpoint": "/v1/embeddings"}, {"completion_window": "1h"}, {"more": 1}):
-                assert await post("/batches", json=asked | change) == 400, change
-            assert await post("/batches", json=asked | {"input_file_id": "file-0"}) == 404
+                assert await post("/batches", json=fields | change) == 400, change
+            assert await post("/batches", json=fields | {"input_file_id": "file-0"}) == 404
             assert (await http.get("/batches", params={"limit": "0"})).status_code == 400
             monkeypatch.setattr(files, "MAX_STORED_BYTES", 3)
             assert await post("/files", **form) == 429
@@ -260,14 +260,14 @@ async def test_our_scorer_judges_by_batches_killed_and_after_a_restart_of_the_fr
     served: Any, tmp_path: Path
 ) -> None:
     lines = [{"key": str(n), "rule": "judge_answer", "text": f"blue {n}", "targets": ["blue"]} for n in range(6)]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
     cache = tmp_path / "judge.sqlite"
 
     async def start(port: int) -> asyncio.subprocess.Process:
         judge = f"batch:m@http://127.0.0.1:{port}/v1"
-        words = ("score", str(tmp_path / "items.jsonl"), "--judge", judge, "--judge-cache", str(cache))
+        args = ("score", str(tmp_path / "items.jsonl"), "--judge", judge, "--judge-cache", str(cache))
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "scorer", *words, "--judge-poll", "0.05"), stdout=asyncio.subprocess.PIPE
+            *(sys.executable, "-m", "scorer", *args, "--judge-poll", "0.05"), stdout=asyncio.subprocess.PIPE
         )
 
     async def killed(port: int, when: Callable[[], bool]) -> None:
@@ -280,8 +280,8 @@ async def test_our_scorer_judges_by_batches_killed_and_after_a_restart_of_the_fr
 
     async def outcomes(port: int) -> list[tuple[str, str]]:
         written, _ = await (await start(port)).communicate()
-        found = [json.loads(each) for each in written.splitlines()]
-        return [(each["outcome"], each.get("reason", "")) for each in found]
+        verdicts = [json.loads(line) for line in written.splitlines()]
+        return [(verdict["outcome"], verdict.get("reason", "")) for verdict in verdicts]
 
     def under_way() -> bool:
         if not cache.exists():
@@ -302,5 +302,5 @@ async def test_our_scorer_judges_by_batches_killed_and_after_a_restart_of_the_fr
             backend.open.set()
             assert [outcome for outcome, _ in await outcomes(port)] == ["scored"] * 6
             async with client(port) as caller:
-                (only,) = [each async for each in caller.batches.list()]  # found again, not sent again
+                (only,) = [batch async for batch in caller.batches.list()]  # found again, not sent again
             assert only.request_counts.completed == 6

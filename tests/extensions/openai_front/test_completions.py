@@ -83,16 +83,16 @@ async def test_every_field_arrives_and_comes_back(served: Any) -> None:
         more = {"temperature": 0.5, "top_p": 0.25, "top_k": -1, "seed": 4, "stop": ["\n"], "best_of": 1, "suffix": None}
         status, whole = await post(prompt=["a", "b"], n=2, max_tokens=7, logprobs=1, echo=True, **more)
         assert status == 200
-        generated = [each for each in backend.seen if isinstance(each, model.GenerateRequest)]
-        scored = [each for each in backend.seen if isinstance(each, model.LikelihoodRequest)]
-        assert sorted((each.raw_prompt.text, each.config.seed) for each in generated) == [
+        generated = [request for request in backend.seen if isinstance(request, model.GenerateRequest)]
+        scored = [request for request in backend.seen if isinstance(request, model.LikelihoodRequest)]
+        assert sorted((request.raw_prompt.text, request.config.seed) for request in generated) == [
             ("a", 4), ("a", 5), ("b", 4), ("b", 5),
         ]  # fmt: skip
         config = generated[0].config
         assert (config.max_output_tokens, config.temperature, config.top_p, config.top_k) == (7, 0.5, 0.25, 0)
         assert (list(config.stop), config.top_logprobs) == (["\n"], 1)
-        assert sorted(each.raw_prompt.text for each in scored) == ["a", "b"]
-        assert all(each.score_prompt for each in scored)
+        assert sorted(request.raw_prompt.text for request in scored) == ["a", "b"]
+        assert all(request.score_prompt for request in scored)
         assert [choice["index"] for choice in whole["choices"]] == [0, 1, 2, 3]
         first = whole["choices"][0]
         assert (first["text"], first["finish_reason"]) == ("a é", "stop")
@@ -162,9 +162,9 @@ async def test_numbers_are_those_of_a_checkpoint(served: Any, hf: Any) -> None:
         request = model.LikelihoodRequest(raw_prompt=model.RawPrompt(text=PROMPT), score_prompt=True)
         direct = (await server.send(request)).prompt_tokens
         ids = [token.token_id for token in direct]
-        asked = {"max_tokens": 1, "temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
+        fields = {"max_tokens": 1, "temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
         for prompt in (PROMPT, [ids]):
-            status, whole = await post(prompt=prompt, **asked)
+            status, whole = await post(prompt=prompt, **fields)
             assert status == 200, whole
             logprobs = whole["choices"][0]["logprobs"]
             assert logprobs["token_logprobs"][: len(ids)] == [None, *(token.logprob for token in direct[1:])]

@@ -122,7 +122,7 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any, mos
     backend, image = Recorder(), picture(1)
     backend.most = most
     url = "data:image/png;base64," + base64.b64encode(image).decode()
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": "m",
         "messages": [
             {"role": "system", "content": "be brief"},
@@ -148,9 +148,9 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any, mos
         assert (await caller.models.retrieve("m")).max_model_len == 99
         with pytest.raises(openai.NotFoundError):
             await caller.models.retrieve("owner/other")
-        reply = await caller.chat.completions.create(**asked, extra_body=extra)
+        reply = await caller.chat.completions.create(**fields, extra_body=extra)
         stream = await caller.chat.completions.create(
-            **asked, extra_body=extra, stream=True, stream_options={"include_usage": True}
+            **fields, extra_body=extra, stream=True, stream_options={"include_usage": True}
         )
         chunks = [chunk async for chunk in stream]
     assert backend.together == ([2, 2] if most else [])  # of three choices, by each of two requests
@@ -195,9 +195,9 @@ async def test_an_answer_that_is_begun_is_continued_if_the_request_says_so(serve
 
 async def test_audio_and_videos_arrive_as_they_are(served: Any) -> None:
     backend = Recorder()
-    asked = [of_audio(base64.b64encode(b"sound").decode()), of_video("data:video/mp4;base64,ZmlsbQ==")]
+    messages = [of_audio(base64.b64encode(b"sound").decode()), of_video("data:video/mp4;base64,ZmlsbQ==")]
     async with served(backend) as server, front(server.channel) as port, client(port) as caller:
-        await caller.chat.completions.create(model="m", messages=asked)
+        await caller.chat.completions.create(model="m", messages=messages)
     sound, film = (message.parts[0] for message in backend.seen[0].messages)
     assert sound.audio == model.Audio(data=b"sound", media_type="audio/mpeg")
     assert film.video == model.Video(data=b"film", media_type="video/mp4")
@@ -207,7 +207,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "s
 
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
+    ("extra", "sent"),
     [
         ({"response_format": SCHEMA}, {"json_schema": '{"type":"integer"}'}),
         ({"structured_outputs": {"json": '{"type": "null"}'}}, {"json_schema": '{"type": "null"}'}),
@@ -215,18 +215,18 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "s
         ({"structured_outputs": {"regex": "[ab]+"}, "response_format": {"type": "text"}}, {"regex": "[ab]+"}),
     ],
 )
-async def test_a_format_of_the_answer_arrives(asked: Any, sent: Any, served: Any) -> None:
+async def test_a_format_of_the_answer_arrives(extra: Any, sent: Any, served: Any) -> None:
     backend = Recorder()
     question = [{"role": "user", "content": "hi"}]
     async with served(backend) as server, front(server.channel) as port, client(port) as caller:
-        await caller.chat.completions.create(model="m", messages=question, extra_body=asked)
+        await caller.chat.completions.create(model="m", messages=question, extra_body=extra)
     assert backend.seen[0].config.response_format == model.ResponseFormat(**sent)
 
 
 async def test_what_changes_nothing_is_taken(served: Any, picture: Any) -> None:
     backend, url = Recorder(), "data:image/png;base64," + base64.b64encode(picture(1)).decode()
     part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
-    asked = {
+    fields = {
         "messages": [
             {"role": "system", "content": "Be brief."},
             {"role": "developer", "content": "Be kind."},
@@ -239,7 +239,7 @@ async def test_what_changes_nothing_is_taken(served: Any, picture: Any) -> None:
         "response_format": {"type": "json_object"},
     }
     async with served(backend) as server, front(server.channel) as port, httpx.AsyncClient() as http:
-        reply = await http.post(f"http://127.0.0.1:{port}/v1/chat/completions", json={"model": "m"} | asked)
+        reply = await http.post(f"http://127.0.0.1:{port}/v1/chat/completions", json={"model": "m"} | fields)
     assert reply.status_code == 200, reply.text
     (seen,) = backend.seen
     assert [message.role for message in seen.messages] == [model.ROLE_SYSTEM, model.ROLE_USER]
@@ -436,9 +436,9 @@ async def test_the_command_serves_drains_and_says_what_is_wrong(served: Any, tmp
             reply = await caller.chat.completions.create(model="m", messages=[USER])
             assert reply.choices[0].message.content == "answer 0"
         taken = await start("--port", file.read_text().strip())
-        _, said = await taken.communicate()
+        _, stderr = await taken.communicate()
         assert taken.returncode == 2
-        assert b"cannot listen on 127.0.0.1" in said
-        assert b"Traceback" not in said
+        assert b"cannot listen on 127.0.0.1" in stderr
+        assert b"Traceback" not in stderr
         process.terminate()
         assert await process.wait() == 0

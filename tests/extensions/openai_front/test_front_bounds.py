@@ -41,10 +41,10 @@ class Plain(Backend):
 @contextlib.contextmanager
 def beside(folder: Path, limit: int) -> Iterator[tuple[subprocess.Popen[bytes], int, int]]:
     """Runs a model server with its front, in a process that may open so many files; gives its ports."""
-    words = ["serve", "--backend", "demo", "--model", "hash", "--port", "0", "--port-file", str(folder / "port")]
+    args = ["serve", "--backend", "demo", "--model", "hash", "--port", "0", "--port-file", str(folder / "port")]
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "model_server", *words, "--http-port", "0"],
+            [sys.executable, "-m", "model_server", *args, "--http-port", "0"],
             stderr=output,
             env=environment() | {"TMPDIR": str(folder)},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
@@ -110,8 +110,8 @@ async def test_a_request_of_too_many_messages_is_refused_by_its_number(served: A
 async def test_nested_settings_without_an_end_are_refused(served: Any) -> None:
     async with served(Plain()) as server, front(server.channel) as port, httpx.AsyncClient(timeout=60) as client:
         name, nested = (await server.info()).model_name, 900 * '{"a":' + "1" + 900 * "}"
-        asked = '{"model": "%s", "messages": [{"role": "user", "content": "hi"}], "chat_template_kwargs": %s}'
-        reply = await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", content=asked % (name, nested))
+        body = '{"model": "%s", "messages": [{"role": "user", "content": "hi"}], "chat_template_kwargs": %s}'
+        reply = await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", content=body % (name, nested))
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "bad_field")
 
 
@@ -147,8 +147,8 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) -
     (left,) = folders()
     with beside(tmp_path, 1024) as (process, _, port):
         upload(port)
-        (own,) = folders()
-        assert own != left
+        (folder,) = folders()
+        assert folder != left
         process.terminate()
         process.wait()
     assert not folders()

@@ -37,9 +37,9 @@ def test_models_behind_the_http_front_are_a_panel(tmp_path: Path) -> None:
             servers.append(Server(tmp_path / name, command).start("--http-port", "0"))
             port = re.findall(r"HTTP on 127.0.0.1:(\d+)", (tmp_path / name / "output").read_text())[-1]
             judges += ["--judge", f"openai:{name}@http://127.0.0.1:{port}/v1"]
-        words = ["--task", "marvel", "--set", "questions=avr", "--synthetic", "--limit", "6"]
-        words += ["--model", "demo:constant:whichever fits", "--run", str(tmp_path / "run"), *judges]
-        commands.orchestrator("eval", *words, environment={"LYNCEAN_JUDGE_KEY": "k3y-of-the-judge"})
+        args = ["--task", "marvel", "--set", "questions=avr", "--synthetic", "--limit", "6"]
+        args += ["--model", "demo:constant:whichever fits", "--run", str(tmp_path / "run"), *judges]
+        commands.orchestrator("eval", *args, environment={"LYNCEAN_JUDGE_KEY": "k3y-of-the-judge"})
     finally:
         for server in servers:
             server.kill()

@@ -62,27 +62,27 @@ async def test_the_official_client_plays_an_episode(served: Any, picture: Callab
         first = await caller.chat.completions.create(messages=conversation, **fields)
         (choice,) = first.choices
         assert (choice.finish_reason, choice.message.content) == ("tool_calls", "I look.")
-        assert [each.function.arguments for each in choice.message.tool_calls] == [ARGUMENTS, ARGUMENTS]
-        asked = backend.seen[0]
-        assert json.loads(asked.tools[0].input_schema) == json.loads(SCHEMA)
-        assert (asked.tools[0].name, asked.tools[0].description) == ("zoom", "Cuts.")
-        assert (asked.tool_choice.mode, asked.parallel_tool_calls) == (model.TOOL_CHOICE_MODE_AUTO, True)
+        assert [tool_call.function.arguments for tool_call in choice.message.tool_calls] == [ARGUMENTS, ARGUMENTS]
+        request = backend.seen[0]
+        assert json.loads(request.tools[0].input_schema) == json.loads(SCHEMA)
+        assert (request.tools[0].name, request.tools[0].description) == ("zoom", "Cuts.")
+        assert (request.tool_choice.mode, request.parallel_tool_calls) == (model.TOOL_CHOICE_MODE_AUTO, True)
 
-        ids = [each.id for each in choice.message.tool_calls]
+        ids = [tool_call.id for tool_call in choice.message.tool_calls]
         url = f"data:image/png;base64,{base64.b64encode(picture()).decode()}"
         crop = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {"url": url}}]
         conversation += [
             choice.message.model_dump(exclude_none=True),
-            {"role": "tool", "tool_call_id": ids[1], "content": "two", "name": "zoom"},  # in whatever order
+            {"role": "tool", "tool_call_id": ids[1], "content": "two", "name": "zoom"},  # in any order
             {"role": "tool", "tool_call_id": ids[0], "content": crop},
         ]
         second = await caller.chat.completions.create(messages=conversation, **fields)
         assert second.choices[0].message.content == "In the cup."
-        said, told = backend.seen[1].messages[1:]
-        assert (said.reasoning, said.opaque) == ("A plan.", b"\x00signed")
-        assert [part.tool_call.id for part in said.parts[1:]] == ids
-        assert [part.tool_result.tool_call_id for part in told.parts] == ids
-        assert told.parts[0].tool_result.content[1].image.data == picture()
+        assistant, tool_message = backend.seen[1].messages[1:]
+        assert (assistant.reasoning, assistant.opaque) == ("A plan.", b"\x00signed")
+        assert [part.tool_call.id for part in assistant.parts[1:]] == ids
+        assert [part.tool_result.tool_call_id for part in tool_message.parts] == ids
+        assert tool_message.parts[0].tool_result.content[1].image.data == picture()
 
         stream = await caller.chat.completions.create(messages=conversation[:1], stream=True, **fields)
         deltas = [chunk.choices[0].delta async for chunk in stream if chunk.choices]
@@ -130,15 +130,17 @@ async def test_tools_go_through_the_backend_the_front_and_a_server(served: Any, 
 
         chain: Any = openai_backend(Address())  # type: ignore[arg-type]
         async with serve(chain) as proxy:
-            asked = model.GenerateRequest(messages=[user(picture(), "Where?")], tools=[tool()])
-            first = await proxy.send(asked)
+            request = model.GenerateRequest(messages=[user(picture(), "Where?")], tools=[tool()])
+            first = await proxy.send(request)
             assert [part.WhichOneof("kind") for part in first.parts] == ["text", "tool_call", "tool_call"]
-            said = model.Message(
+            assistant = model.Message(
                 role=model.ROLE_ASSISTANT, parts=first.parts, reasoning=first.reasoning, opaque=first.opaque
             )
             ids = [part.tool_call.id for part in first.parts[1:]]
-            told = results(result(ids[0], "one", picture(2)), result(ids[1], "two"))
-            second = await proxy.send(model.GenerateRequest(messages=[user("Where?"), said, told], tools=[tool()]))
+            tool_message = results(result(ids[0], "one", picture(2)), result(ids[1], "two"))
+            second = await proxy.send(
+                model.GenerateRequest(messages=[user("Where?"), assistant, tool_message], tools=[tool()])
+            )
             # Chat completions take the image in a user's message, which this server answers with further calls.
             assert second.finish_reason == model.FINISH_REASON_TOOL_CALLS
             last = behind.seen[-1].messages

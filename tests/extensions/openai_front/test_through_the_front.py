@@ -53,7 +53,9 @@ async def test_a_whole_server_behind_http_fails_what_http_cannot_say() -> None:
         await proxy.set_serving()
         try:
             results = {r.check.name: r async for r in judge(f"127.0.0.1:{port}", timeout=20)}
-            claimed = {model.Capability.Name(each).removeprefix("CAPABILITY_") for each in core.info().capabilities}
+            claimed = {
+                model.Capability.Name(capability).removeprefix("CAPABILITY_") for capability in core.info().capabilities
+            }
         finally:
             await proxy.stop()
             await backend.close()

@@ -87,7 +87,7 @@ def results(folder: Path, run: str) -> dict[str, bytes]:
     return {cell["name"]: results_of(folder / run / cell["name"]) for cell in cells}
 
 
-def asked(folder: Path, run: str) -> list[str]:
+def keys_of(folder: Path, run: str) -> list[str]:
     return sorted(
         f"{path.parent.name} {json.loads(line)['key']}"
         for path in (folder / run).glob("*/responses.jsonl")
@@ -102,12 +102,12 @@ def test_callback_and_watcher_give_the_same_curve(
     callback = EvaluateCheckpoints(folder / "night.yaml", folder / "called")
     train(folder, 4, callback)
     # Resumed: what is evaluated is not asked again.
-    before = asked(folder, "called")
+    before = keys_of(folder, "called")
     train(folder, 6, EvaluateCheckpoints(folder / "night.yaml", folder / "called"), resume=True)
-    assert set(before) < set(asked(folder, "called"))
-    assert len(asked(folder, "called")) == len(set(asked(folder, "called"))) == 3 * ROWS
-    words = ["eval", "--suite", "night.yaml", "--checkpoints", "out/checkpoint-*", "--until", "now", "--run", "watched"]
-    commands.orchestrator(*words, folder=folder, code=4)
+    assert set(before) < set(keys_of(folder, "called"))
+    assert len(keys_of(folder, "called")) == len(set(keys_of(folder, "called"))) == 3 * ROWS
+    args = ["eval", "--suite", "night.yaml", "--checkpoints", "out/checkpoint-*", "--until", "now", "--run", "watched"]
+    commands.orchestrator(*args, folder=folder, code=4)
     assert results(folder, "called") == results(folder, "watched")
     assert len(results(folder, "called")) == 3
     assert "fell from checkpoint-2" in caplog.text
@@ -192,14 +192,14 @@ def test_a_training_that_is_interrupted_and_begun_again_keeps_one_evaluator(
     assert before is not None
     assert not before.is_alive()
     assert len(seen) == 3, "checkpoint-2 is looked at once more"
-    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 2 * ROWS
+    assert len(keys_of(folder, "run")) == len(set(keys_of(folder, "run"))) == 2 * ROWS
 
 
 def test_a_checkpoint_that_was_removed_meanwhile_is_not_an_error(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train(folder, 4, EvaluateCheckpoints(folder / "night.yaml", folder / "run"))
-    before = asked(folder, "run")
+    before = keys_of(folder, "run")
 
     class Removes(tf.TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -210,8 +210,8 @@ def test_a_checkpoint_that_was_removed_meanwhile_is_not_an_error(
     train(folder, 6, Removes(), callback, resume=True)
     assert "checkpoint-2 was removed before it was looked at" in caplog.text
     assert "checkpoints are not evaluated" not in caplog.text
-    assert set(before) < set(asked(folder, "run"))
-    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 3 * ROWS
+    assert set(before) < set(keys_of(folder, "run"))
+    assert len(keys_of(folder, "run")) == len(set(keys_of(folder, "run"))) == 3 * ROWS
     assert len(results(folder, "run")) == 3
 
 
@@ -239,7 +239,7 @@ def test_a_training_of_two_processes_evaluates_each_checkpoint_once_before_it_is
         cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=800,
     )  # fmt: skip
     assert [path.name for path in (folder / "out").glob("checkpoint-*")] == ["checkpoint-6"]
-    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 3 * ROWS
+    assert len(keys_of(folder, "run")) == len(set(keys_of(folder, "run"))) == 3 * ROWS
     assert len(results(folder, "run")) == 3
 
 

@@ -37,17 +37,17 @@ def answers(run: Path) -> list[str]:
     return [f"{name} {json.loads(line)['key']}" for name, line in lines if line.endswith("\n")]
 
 
-def killed_twice(words: Sequence[str], folder: Path, run: Path) -> None:
+def killed_twice(args: Sequence[str], folder: Path, run: Path) -> None:
     """Runs a command that is killed after some answers, and after more; the third time it ends by itself."""
     environment = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     for enough in (ITEMS // 2, ITEMS * 8):
-        process = subprocess.Popen([sys.executable, "-m", *words], cwd=folder, env=environment)
+        process = subprocess.Popen([sys.executable, "-m", *args], cwd=folder, env=environment)
         while len(answers(run)) < enough:
             assert process.poll() is None, "it ended before it was killed"
             time.sleep(0.05)
         process.kill()
         process.wait()
-    done = subprocess.run([sys.executable, "-m", *words], cwd=folder, env=environment, check=False)
+    done = subprocess.run([sys.executable, "-m", *args], cwd=folder, env=environment, check=False)
     assert done.returncode in (0, 4, 5), "the gate is about chance"
 
 
