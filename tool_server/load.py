@@ -49,6 +49,9 @@ def _run(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except UserError:
         raise
+    except SystemExit as error:
+        fix = "give a file that defines a subclass of tool_server.kit.Tools"
+        raise UserError(f"{file} is a program, not a file of tools: it ends while it is imported", fix=fix) from error
     except Exception as error:  # a user's file may raise anything
         raise UserError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
     return module
