@@ -347,10 +347,10 @@ def setup() -> dict[str, Callable[..., Any]]:
 
 
 def _picture(name: str) -> Callable[..., Any]:
-    def read(*arguments: Any) -> Any:
-        from lyncean.media import rare_pictures  # many cells never see an image
+    def read(file: int, *arguments: Any) -> Any:
+        from lyncean.media import decoded_pictures  # many cells never see an image
 
-        return {"value": rare_pictures.functions()[name](*arguments)}
+        return {"value": getattr(decoded_pictures, name)(content(file), *arguments)}
 
     return read
 

@@ -7,49 +7,20 @@ import re
 import struct
 import warnings
 import zlib
-from functools import cache, lru_cache
-from importlib import import_module
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lyncean.media.picture_formats import DAMAGE as DAMAGE, formats, orientation as orientation
 from lyncean.media.types import media_type
 
 # Imported on use: the scorer never opens images, and its container has no pillow.
 if TYPE_CHECKING:
-    from PIL import Image, ImageFile
+    from PIL import ImageFile
 
     from lyncean.media.rare_pictures import RareImage
 
-DAMAGE = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    EOFError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    struct.error,
-    zlib.error,
-)
-"""Exceptions of pillow's parsers for truncated or damaged files."""
-
-_FORMATS = {
-    "PNG": "Png",
-    "JPEG": "Jpeg",
-    "GIF": "Gif",
-    "WEBP": "WebP",
-    "BMP": "Bmp",
-    "TIFF": "Tiff",
-    "PPM": "Ppm",
-    "JPEG2000": "Jpeg2K",
-    "AVIF": "Avif",
-    "ICO": "Ico",
-}
-"""Format -> pillow's plugin for it. Pillow has many more; the one for PostScript even starts an interpreter."""
 _FAST = ("image/png", "image/jpeg", "image/webp")
 """Formats decoded in this process: they are the most common, and a cell would take longer than decoding."""
-_ORIENTATION = 0x0112
 _START_OF_JPEG, _START_OF_SCAN, _END_OF_IMAGE = b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Second bytes of the markers that start a JPEG frame; its height follows three bytes later."""
@@ -227,24 +198,3 @@ def _tables_decode(head: bytes) -> bool:
         return _decodes(head)
     except DAMAGE:
         return False
-
-
-def orientation(image: Image.Image) -> object:
-    """Returns the orientation from EXIF, 1 to 8; None without one.
-
-    Unreadable EXIF counts as absent, as in every viewer.
-    """
-    try:
-        return image.getexif().get(_ORIENTATION)
-    except DAMAGE:
-        return None
-
-
-@cache
-def formats() -> tuple[str, ...]:
-    """Returns the supported formats of this build of pillow. Imports only their plugins: all 45 take 25 ms."""
-    from PIL import Image
-
-    for plugin in _FORMATS.values():
-        import_module(f"PIL.{plugin}ImagePlugin")
-    return tuple(name for name in _FORMATS if name in Image.OPEN)

@@ -5,20 +5,17 @@ As in pillow, opening reads the header, and the first use decodes the pixels.
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
 from lyncean.media import cell
+from lyncean.media.decoded_pictures import PALETTES
 
 _MODES = (
     "1", "L", "P", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "LA", "PA", "La", "RGBa", "I;16",
     "I;16L", "I;16B", "I;16N",
 )  # fmt: skip
-_PALETTES = ("RGB", "RGBA")
 _ORIENTATION = 0x0112
 _MOST_BYTES = 3 << 30
 
@@ -101,67 +98,7 @@ def _transparency(value: Any) -> int | bytes | tuple[int, ...]:
 
 def _pixels(value: Any) -> tuple[dict[str, Any], int, tuple[str, bytes] | None]:
     header = _facts(value)
-    if header["mode"] not in _MODES or (value["palette"] and value["palette"][0] not in _PALETTES):
+    if header["mode"] not in _MODES or (value["palette"] and value["palette"][0] not in PALETTES):
         raise ValueError(value["palette"])
     palette = (value["palette"][0], bytes(value["palette"][1])) if value["palette"] else None
     return header, cell.whole(value["bytes"], 1), palette
-
-
-def functions() -> dict[str, Callable[..., Any]]:
-    """Returns the functions of a cell that decode images."""
-
-    def header(file: int, most: int | None) -> Any:
-        return _refused(file, most, _said)
-
-    def picture(file: int, result: int, most: int | None) -> Any:
-        def decoded(image: Image.Image) -> Any:
-            image.load()
-            content = image.tobytes()
-            with open(result, "wb", closefd=False) as target:
-                target.write(content)
-            return _said(image) | {"bytes": len(content), "palette": _palette(image)}
-
-        return _refused(file, most, decoded)
-
-    return {"picture_header": header, "picture": picture}
-
-
-def _refused(file: int, most: int | None, read: Callable[[Image.Image], Any]) -> Any:
-    from lyncean.media import pictures
-
-    Image.MAX_IMAGE_PIXELS = most
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            return read(Image.open(io.BytesIO(cell.content(file)), formats=pictures.formats()))
-    except UnidentifiedImageError as error:
-        return {"unknown": str(error)}
-    except Image.DecompressionBombError as error:
-        return {"bomb": str(error)}
-    except PermissionError:
-        raise  # reported by the cell itself
-    except pictures.DAMAGE as error:
-        return {"damage": str(error)}
-
-
-def _said(image: Any) -> dict[str, Any]:
-    from lyncean.media.pictures import orientation
-
-    transparency, turn = image.info.get("transparency"), orientation(image)
-    if isinstance(transparency, bytes):
-        transparency = {"bytes": list(transparency)}
-    return {
-        "format": image.format,
-        "mime": image.get_format_mimetype(),
-        "mode": image.mode,
-        "size": image.size,
-        "transparency": transparency,
-        "orientation": turn if isinstance(turn, int) and 1 <= turn <= 8 else None,
-    }
-
-
-def _palette(image: Image.Image) -> tuple[str, list[int]] | None:
-    if image.palette is None or image.mode not in ("P", "PA"):
-        return None
-    mode = image.palette.mode if image.palette.mode in _PALETTES else "RGB"
-    return mode, image.getpalette(mode) or []
