@@ -38,8 +38,8 @@ class Outcome:
 
     def metric(self, name: str, **labels: str) -> scorer.MetricResult:
         """Returns one metric."""
-        (found,) = [f for f in self.summary.metrics if f.name == name and dict(f.labels) == labels]
-        return found
+        (match,) = [f for f in self.summary.metrics if f.name == name and dict(f.labels) == labels]
+        return match
 
     def percent(self, name: str, **labels: str) -> float:
         """Returns one metric's value in percent, to two places."""
@@ -59,8 +59,8 @@ def score(
             for turn in sample.turns:
                 if turn.scoring is None:
                     continue
-                said = say(sample, turn)
-                answer = Answer(text=said) if isinstance(said, str) else said
+                reply = say(sample, turn)
+                answer = Answer(text=reply) if isinstance(reply, str) else reply
                 request = put_answer(score_request(sample.item_key(turn), scoring_json(turn.scoring)), answer)
                 verdict = reader.begin(request)
                 assert isinstance(verdict, scorer.Verdict)

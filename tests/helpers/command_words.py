@@ -20,16 +20,16 @@ def examples_can_be_typed(name: str) -> None:
     assert not re.search(r"\d{6}", shown), "an end that concerns nobody"
     lines = shown.partition("Examples:\n")[2].replace("\\\n", "").splitlines()
     ours = [shlex.split(line.partition(">")[0] if " > " in line else line) for line in lines if "orchestrator" in line]
-    assert any(words[:2] == ["orchestrator", name] for words in ours), shown
-    for words in ours:
+    assert any(args[:2] == ["orchestrator", name] for args in ours), shown
+    for args in ours:
         group: click.Command | None = main
-        rest = words[1:]
+        rest = args[1:]
         while isinstance(group, click.Group):
             group = group.get_command(click.Context(group), rest.pop(0))
-        assert group is not None, words
+        assert group is not None, args
         known = {flag for param in group.params for flag in param.opts} | {"--help"}
         arguments = rest[: rest.index("--")] if "--" in rest else rest  # what follows is another program's
-        assert {word for word in arguments if word.startswith("-")} <= known, words
+        assert {word for word in arguments if word.startswith("-")} <= known, args
 
 
 def fills_the_disk(*arguments: str) -> None:

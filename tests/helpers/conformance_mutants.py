@@ -47,8 +47,8 @@ class Thinker(HashModel):
     tools = tool_choices = True
 
     def generate(self, request: Request) -> str | Output:  # type: ignore[override]
-        asked = request.tools and request.messages[-1].role == model.ROLE_USER
-        if asked and request.tool_choice.mode != model.TOOL_CHOICE_MODE_NONE:
+        wants_call = request.tools and request.messages[-1].role == model.ROLE_USER
+        if wants_call and request.tool_choice.mode != model.TOOL_CHOICE_MODE_NONE:
             return Output("I look.", tool_calls=[("look", {"corner": "left"})] * 2)
         if not request.config.HasField("response_format") or request.config.response_format.HasField("choices"):
             return super().generate(request)
@@ -119,10 +119,10 @@ class Whole(ModelServicer):
     def think(response: Any, config: Any) -> None:
         """Puts four words of reasoning before an answer, held to the limit and the budget."""
         limit, off = config.max_output_tokens, config.HasField("thinking") and not config.thinking
-        words = [] if off else ["The", "ball", "costs", "less"][: min(limit, config.thinking_budget or limit)]
-        response.reasoning, response.usage.reasoning_tokens = " ".join(words), len(words)
-        response.usage.output_tokens += len(words)
-        if len(words) == limit:
+        tokens = [] if off else ["The", "ball", "costs", "less"][: min(limit, config.thinking_budget or limit)]
+        response.reasoning, response.usage.reasoning_tokens = " ".join(tokens), len(tokens)
+        response.usage.output_tokens += len(tokens)
+        if len(tokens) == limit:
             response.parts[0].text, response.finish_reason = "", model.FINISH_REASON_MAX_TOKENS
             response.usage.output_tokens = limit
 
@@ -995,16 +995,16 @@ MUTANTS = {
     "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins", "token_ids_name_tokens"),
     "no_output_tokens": mutant(cleared("scored", "usage", "output_tokens"), "likelihood_usage_is_reported"),
     "never_greedy": mutant(
-        rescored(lambda place, score, response: score.ClearField("is_greedy")), "agrees_with_greedy"
+        rescored(lambda index, score, response: score.ClearField("is_greedy")), "agrees_with_greedy"
     ),
     "by_place": mutant(
-        rescored(lambda place, score, response: shift(score, -0.1 * place)),
+        rescored(lambda index, score, response: shift(score, -0.1 * index)),
         "order_does_not_matter",
         "company_does_not_matter",
         "duplicates_score_alike",
     ),
     "by_number": mutant(
-        rescored(lambda place, score, response: shift(score, -0.1 * len(response.scores))),
+        rescored(lambda index, score, response: shift(score, -0.1 * len(response.scores))),
         "company_does_not_matter",
         "scores_stand_behind_the_beginning",
     ),

@@ -37,9 +37,9 @@ class Long(Model):
             return letter
         if self.limit:  # the server's own, of which a request knows nothing
             request.config.max_output_tokens = self.limit
-        words = " ".join(["hmm"] * (30 if row < CUT else 5))
+        reasoning = " ".join(["hmm"] * (30 if row < CUT else 5))
         aloud = f"The answer is {letter}."
-        return Output(aloud, reasoning=words) if row % 3 == 0 else f"{words}\n{aloud}"
+        return Output(aloud, reasoning=reasoning) if row % 3 == 0 else f"{reasoning}\n{aloud}"
 
 
 class Runs(NamedTuple):
@@ -57,10 +57,10 @@ def make(folder: Path, scorer: str) -> Runs:
     (folder / "rows.csv").write_text("\n".join(["id,question,A,B,answer", *lines]))
     (folder / "rows.yaml").write_text(TASK)
 
-    async def made() -> Runs:
+    async def evaluated() -> Runs:
         async def run(name: str, **more: Any) -> Path:
-            given = {"endpoint": f"127.0.0.1:{server.port}", "scorer": scorer, "run": folder / name}
-            await asyncio.to_thread(lambda: evaluate(str(folder / "rows.yaml"), **given, **more))
+            options = {"endpoint": f"127.0.0.1:{server.port}", "scorer": scorer, "run": folder / name}
+            await asyncio.to_thread(lambda: evaluate(str(folder / "rows.yaml"), **options, **more))
             return folder / name
 
         model = Long()
@@ -70,4 +70,4 @@ def make(folder: Path, scorer: str) -> Runs:
             model.limit = 20
             return Runs(whole, cut, await run("server"), held)
 
-    return asyncio.run(made())
+    return asyncio.run(evaluated())

@@ -70,8 +70,8 @@ def none() -> None:
 
 
 if __name__ == "__main__":
-    name, *words = sys.argv[1:]
+    name, *args = sys.argv[1:]
     flags = ["--chat-template", str(TEMPLATE)] if name == "template" else []
     if name != "template":
         {"order": order, "dropped": dropped, "boundary": boundary, "mirrored": mirrored, "none": none}[name]()
-    cli.main(["serve", "--backend", "transformers", "--model", "demo", *flags, *words])
+    cli.main(["serve", "--backend", "transformers", "--model", "demo", *flags, *args])

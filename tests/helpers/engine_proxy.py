@@ -38,8 +38,8 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, out = await asyncio.open_connection("127.0.0.1", self.port)
-        for task in (self._pass(reader, out, writer), self._pass(there, writer, out)):
+        upstream, out = await asyncio.open_connection("127.0.0.1", self.port)
+        for task in (self._pass(reader, out, writer), self._pass(upstream, writer, out)):
             pumping = asyncio.create_task(task)
             self._tasks.add(pumping)
             pumping.add_done_callback(self._tasks.discard)

@@ -208,7 +208,7 @@ def _tokens(got: Sequence[tuple[int, float]], wanted: Sequence[Any]) -> str:
     return "" if worst <= TOLERANCE and not math.isnan(worst) else f"log-probabilities differ by {worst:.2g}"
 
 
-def found(kind: str, folder: Path) -> dict[str, Any]:
+def examined(kind: str, folder: Path) -> dict[str, Any]:
     """Builds a type's tiny checkpoint, examines it, and returns what is recorded of it."""
     from helpers import tiny
     from helpers.tiny_types import UNBUILT
@@ -282,7 +282,7 @@ def main(kinds: Sequence[str]) -> None:
     for kind in kinds or known:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                recorded[kind] = found(kind, Path(folder))
+                recorded[kind] = examined(kind, Path(folder))
             except Exception as error:  # of any kind: the next type is still examined
                 recorded[kind] = {"unbuilt": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
         print(kind, "unbuilt" if "unbuilt" in recorded[kind] else recorded[kind]["passes"], flush=True)

@@ -27,7 +27,7 @@ def play_killed(run: Path, kills: int, options: Mapping[str, Any], commands: Seq
 
 def play_whole(folder: Path, run: Path, options: Mapping[str, Any], commands: Sequence[Sequence[str]]) -> None:
     """Plays the same run with servers of tools that stay."""
-    servers = [Server(folder / f"server{n}", list(words)).start() for n, words in enumerate(commands)]
+    servers = [Server(folder / f"server{n}", list(command)).start() for n, command in enumerate(commands)]
     try:
         names = ["zoom", *(f"grpc:{server.address}" for server in servers)]
         evaluate(**{**options, "tools": names}, run=run)

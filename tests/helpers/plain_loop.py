@@ -116,25 +116,25 @@ class PlainLoop:
         return [Token(ids[index], float(logprobs[index - 1, ids[index]])) for index in range(len(before), len(ids))]
 
     @torch.inference_mode()
-    def _logits(self, inputs: Mapping[str, torch.Tensor], said: Sequence[int]) -> torch.Tensor:
+    def _logits(self, inputs: Mapping[str, torch.Tensor], generated: Sequence[int]) -> torch.Tensor:
         """Returns logits of one full pass: [tokens, vocabulary]."""
         whole = dict(inputs)
         if self._writes:
             first = self._net.config.decoder_start_token_id
-            whole["decoder_input_ids"] = torch.tensor([[first, *said]])
-        elif said:
+            whole["decoder_input_ids"] = torch.tensor([[first, *generated]])
+        elif generated:
             length = inputs["input_ids"].shape[1]
             for name, value in inputs.items():
                 if value.dim() < 2 or value.shape[1] != length or name in ("pixel_values", "image_sizes"):
                     continue
                 fill = _TEXT_TOKENS.get(name, {}).get(self._kind, 0)
-                more = torch.full((1, len(said), *value.shape[2:]), fill, dtype=value.dtype)
+                more = torch.full((1, len(generated), *value.shape[2:]), fill, dtype=value.dtype)
                 if name == "input_ids":
-                    more = torch.tensor([list(said)])
+                    more = torch.tensor([list(generated)])
                 elif name == "attention_mask":
                     more = torch.ones_like(more)
                 elif name == "cross_attention_mask":
-                    more = value[:, -1:].expand(-1, len(said), *value.shape[2:])
+                    more = value[:, -1:].expand(-1, len(generated), *value.shape[2:])
                 whole[name] = torch.cat([value, more], dim=1)
         base = self._net.base_model
         if hasattr(base, "rope_deltas"):

@@ -53,7 +53,7 @@ def data(**changes: int) -> Change:
     return lambda folder, keys: rows(folder, **changes)
 
 
-def each(*changes: Change) -> Change:
+def all_of(*changes: Change) -> Change:
     def change(folder: Path, keys: dict[str, str]) -> None:
         for one in changes:
             one(folder, keys)
@@ -74,7 +74,7 @@ PLANTED: dict[str, tuple[Change, str]] = {
     "missing": (data(skip=4), "data"),
     "rule": (setting(rule="contains_word"), "reading"),
     "groups": (setting(metrics="[{metric: group_all, name: accuracy}]"), "aggregation"),
-    "both": (each(SUFFIX, setting(decoding="{max_output_tokens: 48}")), "prompt"),
+    "both": (all_of(SUFFIX, setting(decoding="{max_output_tokens: 48}")), "prompt"),
 }
 
 

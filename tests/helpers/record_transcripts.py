@@ -39,9 +39,9 @@ CALL = re.compile(r"# row (\d+) call (\d+)")
 class Model(ThreadingHTTPServer):
     """A server of chat completions that says what the rows say, and keeps the requests."""
 
-    def __init__(self, found: list[ScriptedRow]) -> None:
+    def __init__(self, scripted: list[ScriptedRow]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.rows, self.requests, self.lock = found, defaultdict[int, list[Any]](list), threading.Lock()
+        self.rows, self.requests, self.lock = scripted, defaultdict[int, list[Any]](list), threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -88,9 +88,9 @@ def _pieces(content: Any) -> list[str]:
     )
 
 
-def deepeyes(found: list[ScriptedRow], script: Path, folder: Path, model: Model) -> dict[int, str]:
+def deepeyes(scripted: list[ScriptedRow], script: Path, folder: Path, model: Model) -> dict[int, str]:
     """Runs the evaluation of V*-Bench; returns its predictions."""
-    for row in found:
+    for row in scripted:
         directory = folder / "bench" / ("direct_attributes" if row.number % 2 else "relative_position")
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{row.number}.jpg").write_bytes(row.image)
@@ -104,7 +104,7 @@ def deepeyes(found: list[ScriptedRow], script: Path, folder: Path, model: Model)
     return {int(Path(line["image"]).stem): line["pred_ans"] for line in lines}
 
 
-def qwen(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
+def qwen(scripted: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
     """Runs the agent that calls functions, with the zoom, row by row; returns the text of its last message."""
     sys.path.insert(0, str(package.parent))
     from qwen_agent.agents import FnCallAgent
@@ -112,7 +112,7 @@ def qwen(found: list[ScriptedRow], package: Path, folder: Path, model: Model) ->
 
     llm = {"model": "m", "model_type": "qwenvl_oai", "model_server": model.url, "api_key": "EMPTY"}
     finals = {}
-    for row in found:
+    for row in scripted:
         directory = folder / str(row.number)
         directory.mkdir()
         (directory / "image_1.jpg").write_bytes(row.image)
@@ -128,8 +128,8 @@ class _Sandbox(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         code = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["code"]
-        words, error, images = shown(*map(int, found.groups())) if (found := CALL.search(code)) else ("", "", [])
-        shows = {"stdout": words, "stderr": error, "images": [base64.b64encode(image).decode() for image in images]}
+        stdout, error, images = shown(*map(int, match.groups())) if (match := CALL.search(code)) else ("", "", [])
+        shows = {"stdout": stdout, "stderr": error, "images": [base64.b64encode(image).decode() for image in images]}
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps({"status": "success", "output": shows}).encode())
@@ -145,7 +145,7 @@ def _alone(package: Path, name: str) -> None:
     sys.modules[name] = module
 
 
-def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
+def deepeyesv2(scripted: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
     """Runs the wrapper of VLMEvalKit that evaluates the model as an agent; returns its answers."""
     code = ThreadingHTTPServer(("127.0.0.1", 0), _Sandbox)
     threading.Thread(target=code.serve_forever, daemon=True).start()
@@ -161,7 +161,7 @@ def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Mod
     api = module.VLLMAPIWrapper(model="m", retry=1, wait=0, verbose=False, api_base=model.url.removesuffix("/v1"))
     api.set_inference_mode("agent")
     finals = {}
-    for row in found:
+    for row in scripted:
         (folder / f"{row.number}.png").write_bytes(row.image)
         prompt = [
             {"type": "image", "value": str(folder / f"{row.number}.png")},
@@ -172,7 +172,7 @@ def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Mod
     return finals
 
 
-def thyme(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
+def thyme(scripted: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
     """Runs the model class of VLMEvalKit on a scripted model; its processor and sandbox are stand-ins."""
     _alone(package.parents[1], "vlmeval")
     _alone(package.parent, "vlmeval.vlm")
@@ -182,7 +182,7 @@ def thyme(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -
     sys.modules["qwen_vl_utils"] = types.SimpleNamespace(process_vision_info=lambda _: (None, None))  # type: ignore[assignment]
     module = importlib.import_module("vlmeval.vlm.thyme.model")
     finals = {}
-    for row in found:
+    for row in scripted:
         (folder / f"{row.number}.png").write_bytes(row.image)
         agent = object.__new__(module.Thyme)
         stand_in = _Processor(row, model.requests[row.number], folder)
@@ -219,7 +219,7 @@ class _Processor:
         if isinstance(system["content"], str) and len(system["content"]) < 100:
             self.fell_back = True  # the prompt without code, after the last try
             return [""]
-        messages = [[each["role"], self._pieces(each["content"])] for each in (system, prompt)]
+        messages = [[entry["role"], self._pieces(entry["content"])] for entry in (system, prompt)]
         pieces = (piece for message in answers for piece in message["content"])  # its one message grows
         self.requests.append(messages + [["assistant", self._pieces([piece])] for piece in pieces])
         return [""]
@@ -227,9 +227,9 @@ class _Processor:
     def _pieces(self, content: Any) -> list[str]:
         if isinstance(content, str):
             return [content]
-        place = str(self.folder / f"{self.row.number}.png")
+        path = str(self.folder / f"{self.row.number}.png")
         return joined(
-            ("text", piece["text"].replace(place, "/session/image_1.png"))
+            ("text", piece["text"].replace(path, "/session/image_1.png"))
             if piece["type"] == "text"
             else ("image", mark(Path(piece["image"].removeprefix("file://")).read_bytes()))
             for piece in content
@@ -245,28 +245,28 @@ class _Processor:
         return [self.row.says(len(self.requests) - 1)]
 
     def run(self, code: str, *_: Any, **__: Any) -> tuple[list[str], str, str | None, dict[str, Any]]:
-        words, error, images = shown(*map(int, CALL.search(code).groups()))  # type: ignore[union-attr]
-        if error or not (images or words.strip()):
+        text, error, images = shown(*map(int, CALL.search(code).groups()))  # type: ignore[union-attr]
+        if error or not (images or text.strip()):
             return [], "", error or "nothing", {}
         for image in images:
             (self.folder / f"{hashlib.sha256(image).hexdigest()}.png").write_bytes(image)
-        found = [str(self.folder / f"{hashlib.sha256(image).hexdigest()}.png") for image in images]
-        return found or [words.strip()], words, None, {}
+        paths = [str(self.folder / f"{hashlib.sha256(image).hexdigest()}.png") for image in images]
+        return paths or [text.strip()], text, None, {}
 
 
 def main(name: str, path: str) -> None:
     """Records a protocol's reference."""
-    found, place = rows(name), Path(path).resolve()
-    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    hashes = {str(file.relative_to(place.parent)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-    model = Model(found)
+    scripted, source = rows(name), Path(path).resolve()
+    files = [source] if source.is_file() else sorted(source.rglob("*.py"))
+    hashes = {str(file.relative_to(source.parent)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    model = Model(scripted)
     with tempfile.TemporaryDirectory() as folder:
         run = {"deepeyes": deepeyes, "qwen": qwen, "deepeyesv2": deepeyesv2, "thyme": thyme}[name]
-        finals = run(found, place, Path(folder), model)
+        finals = run(scripted, source, Path(folder), model)
     kept = [
         {"image": hashlib.sha256(row.image).hexdigest()[:16], "texts": row.texts, "final": finals[row.number],
          "requests": added(model.requests[row.number])}
-        for row in found
+        for row in scripted
     ]  # fmt: skip
     content = json.dumps({"files": hashes, "rows": kept}, ensure_ascii=False).encode()
     (FIXTURES / f"transcript_{name}.json.xz").write_bytes(lzma.compress(content, preset=9))

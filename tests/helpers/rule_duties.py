@@ -15,8 +15,8 @@ from scorer.scoring import Scorer
 REGISTRY = rules()
 SCORER = Scorer(REGISTRY)
 WORDS = "A (B) C. answer is not the one two 3 1/2 cat yes $12.50 <think> </think> ** \\boxed{D} cannot 選択肢 Ｂ é 🙂"
-words = st.sampled_from([*WORDS.split(), "\n", "\x00", "I'm sorry"])
-texts = st.lists(words, max_size=12).map(" ".join) | st.text(max_size=60)
+vocabulary = st.sampled_from([*WORDS.split(), "\n", "\x00", "I'm sorry"])
+texts = st.lists(vocabulary, max_size=12).map(" ".join) | st.text(max_size=60)
 SETS = [
     (["A"], ["cat", "dog", "one", "two"]),
     (["2"], ["1", "2", "3", "4"]),

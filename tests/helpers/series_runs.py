@@ -71,8 +71,8 @@ def series(
     record = {"suite": folder.name, "baseline": baseline, "gate": "change.low>=-5%", "cells": cells}
     (folder / "suite.json").write_bytes(orjson.dumps(record))
     if changes:
-        found = {"gate": {"unjudged": ["step_900 is not complete: it is not judged"]}, "changes": changes}
-        (folder / "leaderboard.json").write_bytes(orjson.dumps(found))
+        leaderboard = {"gate": {"unjudged": ["step_900 is not complete: it is not judged"]}, "changes": changes}
+        (folder / "leaderboard.json").write_bytes(orjson.dumps(leaderboard))
     return folder
 
 

@@ -145,8 +145,8 @@ def save(config: Any, processor: Any, out: Path, cls: Any = None, **generation: 
         # What it says can be read: tokens that are not plain text stand at logit 0, far from the maximum.
         thinker = getattr(model, "thinker", model)
         head = thinker.get_output_embeddings() or getattr(thinker, "text_decoder", thinker).get_output_embeddings()
-        words = {number: text.lstrip("Ġ▁") for text, number in tok.get_vocab().items()}
-        odd = [number for number, text in words.items() if not (text.isalnum() and text.isascii())]
+        tokens = {number: text.lstrip("Ġ▁") for text, number in tok.get_vocab().items()}
+        odd = [number for number, text in tokens.items() if not (text.isalnum() and text.isascii())]
         head.weight[odd] = 0.0
         head.weight[len(tok) :] = 0.0
     model.generation_config = tf.GenerationConfig(

@@ -243,10 +243,10 @@ def _tokenizer(tiny: Tiny, kind: type) -> Any:
 
 
 def _class(names: Mapping[str, Any], kind: str) -> Any:
-    found = names.get(kind)
-    if isinstance(found, dict):
-        found = found.get("torchvision") or found.get("pil")
-    return getattr(tf, found) if found else None
+    entry = names.get(kind)
+    if isinstance(entry, dict):
+        entry = entry.get("torchvision") or entry.get("pil")
+    return getattr(tf, entry) if entry else None
 
 
 def _sizes(part: Any, patch: int) -> dict[str, Any]:
@@ -288,18 +288,18 @@ def _processor(kind: str, tiny: Tiny, patch: int) -> Any:
     images, videos = part("image", IMAGE_PROCESSOR_MAPPING_NAMES), part("video", VIDEO_PROCESSOR_MAPPING_NAMES)
     audio = part("audio", FEATURE_EXTRACTOR_MAPPING_NAMES)
     tok = _tokenizer(tiny, cls)
-    made: dict[str, Any] = {"tokenizer": tok}
+    parts: dict[str, Any] = {"tokenizer": tok}
     takes = inspect.signature(cls.__init__).parameters
     if "image_processor" in takes and images:
-        made["image_processor"] = images(**_sizes(images(), patch) | dict(tiny.image))
+        parts["image_processor"] = images(**_sizes(images(), patch) | dict(tiny.image))
     if "video_processor" in takes and videos:
-        made["video_processor"] = videos(**_sizes(videos(), patch) | dict(tiny.video))
+        parts["video_processor"] = videos(**_sizes(videos(), patch) | dict(tiny.video))
     for name in ("feature_extractor", "audio_processor"):
         if name in takes and audio:
-            made[name] = audio(**tiny.audio)
+            parts[name] = audio(**tiny.audio)
     if tiny.template and "chat_template" in takes:
-        made["chat_template"] = tiny.template
-    processor = cls(**made | dict(tiny.processor))
+        parts["chat_template"] = tiny.template
+    processor = cls(**parts | dict(tiny.processor))
     if tiny.template:
         template = tiny.template
         for mark in ("IMAGE", "VIDEO", "AUDIO"):

@@ -82,14 +82,14 @@ class Knowing(Model):
         question = recognise(*specs)
         assert question
         wrong = "" if question.images in self._right else os.environ.get("VOILA_WRONG", "")
-        return said(question, request.text, wrong)
+        return answer_to(question, request.text, wrong)
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def said(question: Question, text: str, wrong: str = "") -> str:
+def answer_to(question: Question, text: str, wrong: str = "") -> str:
     """Answers the last of the questions in a text."""
     if "Apply the identified" in text:
         description = words(falsified(question.answer, wrong))

@@ -47,8 +47,8 @@ def rows(_: str, data: str | None) -> RowSource:
     """`--data FILE`: a line a row, the line being the id; `bad` ids have a corrupt image."""
     if data is None or not Path(data).is_file():
         raise DataError(f"no data at {data}; --data takes a text file with one id a line")
-    words = Path(data).read_text().split()
-    return RowSource(data, str(len(words)), len(words), lambda: (_row(word, n) for n, word in enumerate(words)))
+    ids = Path(data).read_text().split()
+    return RowSource(data, str(len(ids)), len(ids), lambda: (_row(word, n) for n, word in enumerate(ids)))
 
 
 def synthetic(_: str, seed: int) -> Iterator[Row]:

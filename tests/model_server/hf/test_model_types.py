@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.family_matrix import PAGE, RECORDED, found, page
+from helpers.family_matrix import PAGE, RECORDED, examined, page
 
 KNOWN: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
 COMPARED = ("loads", "passes", "images", "needs_image", "clips", "batching", "method")
@@ -35,5 +35,5 @@ def test_every_type_of_the_library_is_recorded() -> None:
 @pytest.mark.parametrize("kind", [kind for kind, entry in KNOWN.items() if "unbuilt" not in entry])
 def test_a_type_does_what_was_recorded(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    again = found(kind, tmp_path)
+    again = examined(kind, tmp_path)
     assert {name: again[name] for name in COMPARED} == {name: KNOWN[kind][name] for name in COMPARED}, again

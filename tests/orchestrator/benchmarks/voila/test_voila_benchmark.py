@@ -12,7 +12,7 @@ from itertools import islice
 import pytest
 from helpers.bench_scoring import score, shared_data
 from helpers.engine_cluster import HERE, Cluster, Server
-from helpers.voila_server import said
+from helpers.voila_server import answer_to
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
@@ -190,7 +190,7 @@ def knowing(wrong: str = ""):
     def say(sample, turn):
         number = sample.key.partition("/")[2]
         prompt = {"step1": README[0], "step2": README[1], "step3": README[2]}[turn.name]
-        return said(KNOWN[number], prompt, wrong)
+        return answer_to(KNOWN[number], prompt, wrong)
 
     return say
 
@@ -237,7 +237,7 @@ def test_step_1_counts_images(rows):
         second = second._replace(number=(second.number + 1) % 4)
         if list(KNOWN).index(sample.key.partition("/")[2]) % 2:
             third = third._replace(action=(third.action + 1) % 13)
-        return said(question._replace(images=(first, second, third)), README[0])
+        return answer_to(question._replace(images=(first, second, third)), README[0])
 
     outcome = score(BENCHMARK, rows, WD, say)
     odd = len(rows) // 2
