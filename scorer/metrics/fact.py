@@ -13,6 +13,9 @@ from scorer.metrics.intervals import gathered
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import Table
 
+_AT_LEAST_0 = (0.0, math.inf)
+"""Bounds of the mean of counts and overlaps: Student's t would go below 0."""
+
 
 def plan(params: Params) -> Plan:
     """Reads the parameters."""
@@ -43,7 +46,8 @@ def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float
     result = pb.MetricResult(denominator=round(total))
     if total:
         result.value = math.fsum(sums) / total
-        interval = stats.mean_interval(sums, sizes, binary=False, level=level)
+        within = _AT_LEAST_0 if values.min() >= 0 else stats.UNBOUNDED
+        interval = stats.mean_interval(sums, sizes, binary=False, level=level, within=within)
         if interval:
             low, high = (round(end, 10) + 0.0 for end in (interval.low, interval.high))
             result.interval.CopyFrom(pb.Interval(low=low, high=high, level=level, method=interval.method))

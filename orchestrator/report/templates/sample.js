@@ -107,7 +107,7 @@ function parts(block, found, { span, images, run, write }) {
 
 // One answer of a trajectory.
 function callStep(line, number) {
-  const response = line.response || {}, usage = response.usage || {}, tokens = usage.output_tokens ? `, ${Number(usage.output_tokens).toLocaleString("en")} tokens` : "";
+  const response = line.response || {}, usage = response.usage || {}, tokens = usage.output_tokens ? `, ${Number(usage.output_tokens).toLocaleString("en")} ${Number(usage.output_tokens) === 1 ? "token" : "tokens"}` : "";
   const block = el("div", { class: "turn answer" }, el("div", { class: "who" }, `call ${number}${tokens}`));
   if (response.reasoning) block.append(el("pre", { class: "said-block reasoned" }, response.reasoning));
   if (line.error) block.append(el("pre", { class: "said-block" }, line.error.message));

@@ -42,6 +42,9 @@ def test_counts_that_happen_to_be_0_or_1_are_not_shares():
     assert result.details["no_interval"].startswith("all samples have the same value")
     (result,) = summary([spec("errors", "fact", fact="e")], [(1, {"e": 0}, {}), (1, {"e": 1}, {}), (1, {"e": 1}, {})])
     assert result.interval.method == "t over items"
+    assert result.interval.low == 0, "no mean of counts is negative"
+    (result,) = summary([spec("e", "fact", fact="e")], [(1, {"e": -1}, {}), (1, {"e": 1}, {}), (1, {"e": 1}, {})])
+    assert result.interval.low < 0
 
 
 def test_a_fact_that_no_item_has_is_undefined():
