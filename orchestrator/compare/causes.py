@@ -53,6 +53,7 @@ Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
 """Word counts that only the first and only the second prompt has; words of the row cancel out."""
 
 _OPTION = re.compile(r"^\s*\(?([A-Z])[.):]\s*(\S.*?)\s*$", re.MULTILINE)
+_NO_LIST = str.maketrans("", "", "[]()'\" \n\t")
 _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files hold the question but not the prompt built from it."""
@@ -247,8 +248,7 @@ class Attributor:
         for difference, items in self.edits.items():
             for word in {word for words in difference for word, _ in words}:
                 count[word] += items
-        most = max(1.0, sum(self.edits.values()) / 2)
-        return frozenset(word for word, items in count.items() if items > most)
+        return frozenset(word for word, items in count.items() if items > max(1.0, sum(self.edits.values()) / 2))
 
 
 def _other_server(one: Side, other: Side) -> bool:
@@ -347,11 +347,11 @@ def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]
     return differing
 
 
-def _named_in_prompt(item: Item) -> list[str]:
-    """Returns the targets; in place of a letter the option that the prompt lists by it."""
+def _named_in_prompt(item: Item) -> str:
+    """Returns the targets as one text, also of a list's text; for a letter the option that the prompt lists by it."""
     options = dict(_OPTION.findall(prompt(item)))
     targets = (str(target).strip() for target in item.scoring.get("targets") or item.verdict.get("targets") or ())
-    return [options.get(target, target) for target in targets]
+    return ",".join(options.get(target, target) for target in targets).translate(_NO_LIST)
 
 
 def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:

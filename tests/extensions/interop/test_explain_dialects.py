@@ -72,6 +72,15 @@ def test_targets_that_our_run_has_none_of_are_no_other_rows(tmp_path: Path) -> N
     assert {names[0]: cause["items"] for names, cause in found.items()} == {"prompt": 3}
 
 
+@pytest.mark.parametrize(("logged", "cause"), [("['red', 'a tree']", "not recorded"), ("['red', 'a car']", "data")])
+def test_several_targets_may_be_the_text_of_their_list(tmp_path: Path, logged: str, cause: str) -> None:
+    path = samples(tmp_path / "llava-tiny", ["Which?"], [logged], {"max_new_tokens": 64})
+    writer = Writer(tmp_path / "ours", tasks=["lmms:ai2d"])
+    writer.item("lmms:ai2d/0", sample="lmms:ai2d/0", task="lmms:ai2d", parts=[{"text": "Which?"}], answer="red",
+                rule="harness_task", targets=["red", "a tree"], options=(), score=1.0)  # fmt: skip
+    assert [names[0] for names in causes(writer.close(), path)] == [cause]
+
+
 @pytest.mark.parametrize(
     ("docs", "expected"),
     [
