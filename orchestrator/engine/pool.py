@@ -288,8 +288,7 @@ class Pool:
                 self._unauthenticated = error
             elif error.code is grpc.StatusCode.UNIMPLEMENTED and strict:
                 raise ConfigError(
-                    f"{replica.address} does not speak lyncean.model.v1.ModelService ({error}): "
-                    "is that the model server?"
+                    f"{replica.address} does not speak lyncean.model.v1.ModelService: is that the model server?"
                 ) from None
             return
         reference = self.reference or info

@@ -145,7 +145,7 @@ def test_the_wrong_service_at_an_address(cluster: Cluster, shared_scorer: Server
     output = cluster.eval("a", [model], model, "--limit", "1", code=2)
     assert f"Error: {model.address} does not speak lyncean.scorer.v1.ScorerService" in output
     output = cluster.eval("b", [shared_scorer], shared_scorer, "--limit", "1", code=2)
-    assert f"Error: {shared_scorer.address} does not speak lyncean.model.v1.ModelService" in output
+    assert f"Error: {shared_scorer.address} does not speak lyncean.model.v1.ModelService: is that the model" in output
 
 
 def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> None:
