@@ -7,83 +7,23 @@ import re
 import shlex
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import commands
 from helpers.engine_cluster import Cluster, Server, wait_for
+from helpers.letter_training import ROWS, Training
 from helpers.page_commands import ROOT, commands as page_commands
-from helpers.s3_server import BUCKET, S3Server
 from helpers.same_results import results_of
 
 from orchestrator import ConfigError, RunBusyError, Series
 from orchestrator.compare import leaderboard
-from orchestrator.run import local_server, servers
+from orchestrator.run import local_server
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
-from orchestrator.run_folder.remote import RemoteError
-from orchestrator.run_folder.remote.lease import WRITER
-from orchestrator.run_folder.remote.listing import find_remote_runs
-from orchestrator.run_folder.remote.store import Store
-from orchestrator.suite import bucket, watch
-from orchestrator.suite.checkpoint_store import RemoteCheckpoints
 
 PAGE = ROOT / "docs" / "suites.md"
-ROWS = 40
-TASK = "task: letters\ndata: rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\nanswer_is: letter\n"
-SUITE = """\
-checkpoints: {{}}
-tasks: [letters.yaml]
-options: {{scorer: "{scorer}"}}
-gate: {{baseline: previous, conditions: [no_fall]}}
-"""
-
-
-class Training:
-    """A folder with a suite, and checkpoints whose model says one letter: A is right in nine of ten rows."""
-
-    def __init__(self, folder: Path, scorer: Server) -> None:
-        self.folder = folder
-        rows = "".join(f"{n},row {n}: which?,red,green,{'A' if n % 10 else 'B'}\n" for n in range(ROWS))
-        (folder / "rows.csv").write_text("id,question,A,B,answer\n" + rows)
-        (folder / "letters.yaml").write_text(TASK)
-        (folder / "night.yaml").write_text(SUITE.format(scorer=scorer.address))
-
-    def save(self, step: int, letter: str) -> Path:
-        path = self.folder / "ckpt" / f"step_{step}"
-        path.mkdir(parents=True)
-        (path / "config.json").write_text(letter)
-        (path / "STABLE").touch()
-        return path
-
-    def eval(self, *options: str, code: int = 0) -> str:
-        arguments = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", *options]
-        return commands.orchestrator(*arguments, folder=self.folder, code=code)
-
-    def record(self, run: str = "runs/night") -> list[dict[str, Any]]:
-        cells: list[dict[str, Any]] = json.loads((self.folder / run / "suite.json").read_text())["cells"]
-        return cells
-
-    def results(self, run: str = "runs/night") -> dict[str, bytes]:
-        return {cell["name"]: results_of(self.folder / run / cell["name"]) for cell in self.record(run)}
-
-    def board(self, run: str = "runs/night") -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.folder / run / "leaderboard.json").read_text())
-        return loaded
-
-
-@pytest.fixture
-def training(tmp_path: Path, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
-    def arguments(model: str, _: Sequence[str] | Mapping[str, object]) -> list[str]:
-        config = Path(model) / "config.json"
-        letter = config.read_text() if config.is_file() else "?"  # one of a bucket is there while it is evaluated
-        return ["--backend", "demo", "--model", f"constant:{letter}", "--name", f"{Path(model).name}-{letter}"]
-
-    monkeypatch.setattr(servers, "model_arguments", arguments)
-    monkeypatch.setattr(watch, "LOOK", 0.05)
-    return Training(tmp_path, shared_scorer)
 
 
 def test_the_watcher_and_python_give_one_curve(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,138 +227,3 @@ def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path,
         keys = [[json.loads(line)["key"] for line in (folder / "responses.jsonl").open()] for folder in folders]
         assert sorted(keys[0]) == sorted(keys[1]), "nothing was logged twice"
     cluster.close()
-
-
-@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.full)])
-def base(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A URL below which a test may write."""
-    monkeypatch.setenv("LYNCEAN_UPLOAD_SECONDS", "0.2")
-    monkeypatch.chdir(tmp_path)
-    if request.param == "file":
-        yield f"file://{tmp_path}/far"
-        return
-    server = S3Server(tmp_path)
-    server.start()
-    server.environment(monkeypatch)
-    yield f"s3://{BUCKET}/series"
-    server.kill()
-
-
-def test_a_series_in_a_bucket_goes_on_from_another_machine(training: Training, base: str) -> None:
-    """The folder here is removed in between: what another machine has is the bucket alone."""
-    for step, letter in ((1, "A"), (2, "B"), (3, "A")):
-        training.save(step, letter)
-    training.eval("--until", "now", code=4)
-    training.save(4, "A").rename(training.folder / "later")
-    training.eval("--until", "now", "--run", base, code=4)
-    (local,) = training.folder.glob("runs/*-*/suite.json")
-    shutil.rmtree(local.parent)
-    (training.folder / "later").rename(training.folder / "ckpt" / "step_4")
-    output = training.eval("--until", "now", "--run", base, code=4)
-    assert output.count("complete already") == 3, "nothing is asked twice"
-    assert training.results(str(local.parent))["step_4-letters"]
-    results = training.results(str(local.parent))
-    assert {name: results[name] for name in training.results()} == training.results()
-    store = Store(base)
-    assert {"suite.json", "leaderboard.html", "series.html"} <= set(store.names(""))
-    assert b"step_4" in (store.get("series.html") or b"")
-    assert {"step_1-letters", "step_4-letters"} <= find_remote_runs(store, 2).keys(), "`view` lists them"
-    (training.folder / "ckpt" / "step_4").rename(training.folder / "ckpt" / "step_5")
-    shutil.rmtree(local.parent)
-    with Series("night.yaml", run=base) as series:
-        assert series.evaluate("ckpt/step_5").changes
-        assert series.run.absolute() == local.parent
-    assert b"step_5" in (store.get("series.html") or b"")
-    with bucket.kept(base), pytest.raises(RunBusyError, match="is being written by another process"):
-        with bucket.kept(base):
-            raise AssertionError("two write")
-
-
-def test_a_watcher_whose_bucket_another_process_takes_over_ends_and_says_so(training: Training, base: str) -> None:
-    cluster = Cluster(training.folder)
-    process = cluster.start("eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--run", base)
-    store, lease = Store(base), b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}'
-    wait_for(lambda: store.get(WRITER) and store.put_version(WRITER, lease, store.get_version(WRITER)[1]))
-    assert "is being written by another process (far, pid 1)" in cluster.ended(process, 3)
-    assert store.get(WRITER) == lease
-
-
-@pytest.mark.full
-def test_a_bucket_that_is_away_for_a_while_does_not_end_the_watcher(
-    training: Training, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = S3Server(training.folder)
-    server.start()
-    server.environment(monkeypatch)
-    cluster = Cluster(training.folder)
-    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", f"s3://{BUCKET}/ckpt/step_*"]
-    process = cluster.start(*arguments)
-    assert process.stdout is not None
-    try:
-        assert "waiting for checkpoints" in process.stdout.readline()
-        server.kill()
-        assert re.search(r"cannot be reached \(.*\); tried again for 600 s", process.stdout.readline())
-        server.start()
-        Store(f"s3://{BUCKET}/ckpt").put("step_3/config.json", b"A")
-        assert "step_3 is not complete yet" in process.stdout.readline()
-        night = training.folder / "night.yaml"
-        night.write_text(night.read_text() + "models: {gone: {endpoint: '127.0.0.1:1', patience: 1}}\n")
-        impatient = cluster.start(*arguments, "--run", "impatient")
-        assert impatient.stdout is not None
-        while "waiting for checkpoints" not in (line := impatient.stdout.readline()):
-            assert line, impatient.communicate()
-        server.kill()
-        assert "Error: s3://lyncean-tests/ckpt cannot be reached" in cluster.ended(impatient, 3)
-    finally:
-        server.kill()
-        process.kill()
-        process.communicate()
-
-
-def test_a_checkpoint_that_is_written_anew_while_it_is_fetched_is_fetched_anew(training: Training, base: str) -> None:
-    store = Store(f"{base}/ckpt/step_1")
-    for name in ("config.json", "STABLE"):
-        store.put(name, b"A")
-    checkpoints = RemoteCheckpoints(f"{base}/ckpt/step_*")
-    ((checkpoint,), _) = checkpoints.find()
-    store.put("config.json", b"B")
-    with pytest.raises(RemoteError, match="was written anew while it was fetched"):
-        checkpoints.fetch(checkpoint)
-    ((checkpoint,), _) = checkpoints.find()
-    checkpoints.fetch(checkpoint)
-    assert (checkpoint.path / "config.json").read_bytes() == b"B"
-
-
-def test_a_cell_that_was_not_uploaded_yet_stays_in_the_record(training: Training, base: str) -> None:
-    training.save(1, "A")
-    training.eval("--until", "now", "--run", base)
-    before = Store(base).get("suite.json") or b""
-    gone = training.save(2, "A")
-    training.eval("--until", "now", "--run", base)
-    Store(base).put("suite.json", before)
-    shutil.rmtree(gone)
-    training.eval("--until", "now", "--run", base)
-    (local,) = training.folder.glob("runs/*-*/suite.json")
-    assert [cell["exit_code"] for cell in training.record(str(local.parent))] == [0, 0]
-
-
-def test_checkpoints_of_a_bucket_are_fetched_while_they_are_evaluated(training: Training, base: str) -> None:
-    store = Store(f"{base}/ckpt")
-    for step, letter in ((1, "A"), (2, "B")):
-        path = training.save(step, letter)
-        (path / "model.safetensors").write_bytes(bytes(range(256)) * 6000)
-        for file in path.iterdir():
-            store.put(f"{path.name}/{file.name}", file.read_bytes())
-    training.eval("--until", "now", code=4)
-    shutil.rmtree(training.folder / "ckpt")
-    store.put("step_3/config.json", b"A")
-    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", f"{base}/ckpt/step_*", "--until", "now"]
-    arguments += ["--run", "far"]
-    output = commands.orchestrator(*arguments, folder=training.folder, code=4)
-    assert "step_3 is not complete yet" in output
-    assert training.results("far") == training.results()
-    fetched = list(training.folder.glob("runs/step_*/*"))
-    assert fetched == [], "nothing stays"
-    assert commands.orchestrator(*arguments, folder=training.folder, code=4).count("complete already") == 2
-    arguments[4] = f"{base}/*/step_*"
-    assert "the last part alone is a pattern" in commands.orchestrator(*arguments, folder=training.folder, code=2)
