@@ -40,6 +40,8 @@ from orchestrator.tools.types import MADE, Picture, RemoteCall, ToolOutput
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["ToolService"].full_name
 _LIST_SECONDS = 10.0
+_LEAST_SILENCE = 5.0
+"""Seconds for which a server may always be silent before it lists its tools."""
 _MOST_CALLS = 256
 """Most calls in flight at a server, even if it states more."""
 _LONG_BYTES = 256 * 1024
@@ -71,7 +73,7 @@ class ToolServer:
     ) -> None:
         self.endpoint = endpoint
         self.listing = pb.ListToolsResponse()
-        self.wait = Wait(f"the tools at {endpoint}", timeout + patience)
+        self.wait = Wait(f"the tools at {endpoint}", max(patience, _LEAST_SILENCE))
         self._timeout, self._patience, self._notify = timeout, patience, notify
         self._metadata, self._dialled = credentials.metadata, dialled(credentials)
         self._channel = dial(str(endpoint), credentials)
@@ -104,6 +106,7 @@ class ToolServer:
         finally:
             self.wait.end()
         self.listing = listing
+        self.wait.limit = self._timeout  # a tool may need it
         self.slots = asyncio.Semaphore(min(listing.max_concurrency, _MOST_CALLS))
 
     async def _listed(self) -> pb.ListToolsResponse:

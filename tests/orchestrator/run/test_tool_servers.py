@@ -370,6 +370,21 @@ async def test_servers_that_are_not_there_or_something_else(tmp_path: Path, scri
             await run(rows, script[1], [one, other])
 
 
+async def test_a_server_that_lists_no_tools_is_waited_for_within_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Servicer):
+        async def ListTools(self, request: pb.ListToolsRequest, context: Any) -> pb.ListToolsResponse:  # noqa: N802
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr("helpers.toolsets.Servicer", Silent)
+    async with served(Recorded()) as address:
+        (endpoint,) = parse_endpoints([address])
+        server = ToolServer(endpoint, Credentials(), timeout=600, patience=0.1, notify=lambda _: None)
+        with pytest.raises(IncompleteError, match=f"the tools at {address} kept silent for 5 s; every answer is safe"):
+            await server.connect()
+        await server.close()
+
+
 async def test_a_server_of_tools_gets_its_own_token_alone(
     tmp_path: Path, script: tuple[Script, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
