@@ -19,6 +19,9 @@ _FINISH = {
     "tool_calls": model.FINISH_REASON_TOOL_CALLS,
     "function_call": model.FINISH_REASON_TOOL_CALLS,
 }
+_SHOWN = 80
+"""Characters of a reply that is not JSON which its failure quotes."""
+_LONGEST_WORD = 23
 _STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
 """Finish reasons at a stop string; some endpoints do not distinguish it from the model's own end."""
 REASONING = ("reasoning", "reasoning_content")
@@ -40,6 +43,8 @@ def read(reply: Any, config: model.GenerationConfig, index: int = 0) -> model.Ge
         StatusError: If it carries a failure in place of an answer.
         Unsupported: If requested log-probabilities are missing.
     """
+    if isinstance(reply, str):
+        raise _not_json(reply)
     if not getattr(reply, "choices", None):
         raise status_in(reply) or InternalFailure("bad_reply", "the endpoint answered without a choice")
     if failure := status_in(reply.choices[index]):
@@ -48,6 +53,16 @@ def read(reply: Any, config: model.GenerationConfig, index: int = 0) -> model.Ge
         return _read(reply, config, reply.choices[index])
     except (AttributeError, TypeError, ValueError) as error:
         raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
+
+
+def _not_json(page: str) -> InternalFailure:
+    """Returns the failure of a reply that does not say it is JSON: its first words, without long ones such as keys."""
+    begins = " ".join(word if len(word) <= _LONGEST_WORD else "***" for word in page[:1000].split())[:_SHOWN]
+    kind = "a page" if "<html" in page[:1000].lower() else "text"
+    return InternalFailure(
+        "bad_reply",
+        f"the endpoint answered with {kind} in place of JSON: {begins!r}; is --base-url right, and is a login needed?",
+    )
 
 
 def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.GenerateResponse:

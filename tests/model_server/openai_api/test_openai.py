@@ -337,6 +337,24 @@ async def test_replies_that_are_none(body: str, endpoint: Endpoint, served: Any,
         assert await refusal(server.generate(ask("x"))) == ("INTERNAL", "bad_reply")
 
 
+@pytest.mark.parametrize(
+    ("body", "begins"),
+    [
+        (
+            "<!DOCTYPE html>\n<html>\x1b[2J" + "Log in " * 100,
+            "a page in place of JSON: '<!DOCTYPE html> <html>.{,90}'; ",
+        ),
+        ("Wrong   key " + "sk" * 20, r"text in place of JSON: 'Wrong key \*\*\*'; is --base-url right"),
+    ],
+)
+async def test_replies_that_are_no_json(body: str, begins: str, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.answer = lambda _: web.Response(text=body, content_type="text/html")
+    async with served(backend(endpoint, retries=0)) as server:
+        with pytest.raises(CallError, match=f"the endpoint answered with {begins}") as caught:
+            await server.generate(ask("x"))
+    assert str(caught.value).isprintable()
+
+
 async def test_what_was_withheld_or_empty_has_no_log_probabilities(endpoint: Endpoint, served: Any, ask: Any) -> None:
     endpoint.card |= {"owned_by": "vllm"}
     refused = completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}})
