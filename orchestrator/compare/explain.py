@@ -14,7 +14,7 @@ from orchestrator.compare import scores
 from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
-from orchestrator.compare.rows import Match, matched
+from orchestrator.compare.rows import Match, by_row_instead, matched
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
 from orchestrator.run_folder.reader import Item, Run, open_run
@@ -169,7 +169,8 @@ def explain(
     common = [task for task in ordered if all(task in side.items for side in read)]
     if not common:
         names = " and ".join(", ".join(run.tasks) for run in runs)
-        raise ConfigError(f"{runs[0].name} and {runs[1].name} have no task in common: {names}")
+        hint = by_row_instead(runs[0].tasks, runs[1].tasks, match)
+        raise ConfigError(f"{runs[0].name} and {runs[1].name} have no task in common: {names}{hint}")
     if missing := [task for task in tasks if task not in common]:
         raise ConfigError(f"--task: {missing[0]} is not in both runs; they share {', '.join(common)}")
     alone = [[*({*run.tasks} - {*common} - {*side.tasks.values()})] for run, side in zip(runs, read, strict=True)]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import facts, flips, gate, scores, statistics
-from orchestrator.compare.rows import Match, matched
+from orchestrator.compare.rows import Match, by_row_instead, matched
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -188,7 +188,7 @@ def compare_scores(
 ) -> Comparison:
     """Compares runs whose scores have been read; see `compare`."""
     runs = [side.run for side in read]
-    pairings = [_pairing(*matched(read[0], other, match), other_data) for other in read[1:]]
+    pairings = [_pairing(read[0], other, match, other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
         rankings = [Ranking(step, *statistics.leaderboard(read, step)) for step in read[0].steps]
@@ -203,7 +203,8 @@ def compare_scores(
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)
 
 
-def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> Pairing:
+def _pairing(one: scores.Scores, other: scores.Scores, match: Match, other_data: bool) -> Pairing:
+    first, second = matched(one, other, match)
     if (why := scores.other_questions(first, second)) and not other_data:
         raise OtherQuestionsError(f"{why}; --other-data compares them all the same")
     # Two tools name their metrics differently, but their items have scores.
@@ -213,7 +214,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> P
         raise ConfigError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
             f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows, "
-            "or of tasks that are variants of one benchmark"
+            f"or of tasks that are variants of one benchmark{by_row_instead(one.items, other.items, match)}"
         )
     cautions, overall = scores.cautions(first, second), statistics.pool(units)
     changed = facts.changes(first.run, second.run)

@@ -33,6 +33,11 @@ def paired_tasks(first: Collection[str], second: Collection[str], match: Match =
     return [(one, other) for one in left for other in right if one != other and families[one] == families[other] != ""]
 
 
+def by_row_instead(first: Collection[str], second: Collection[str], match: Match) -> str:
+    """Returns the end of an error where two runs have nothing in common by key, and would have by row; else ""."""
+    return "; --match row pairs them by row" if match == "key" and paired_tasks(first, second, "row") else ""
+
+
 def family(task: str) -> str:
     """Returns the benchmark that a task is a variant of, "" if it is unknown."""
     from orchestrator.benchmarks.registry import find

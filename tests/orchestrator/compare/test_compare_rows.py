@@ -133,6 +133,7 @@ def test_by_key_they_have_nothing_in_common(two: tuple[Path, Path], command: str
     refused = call(command, *two, "--match", "key")
     assert refused.exit_code == 2
     assert "in common" in refused.stderr
+    assert refused.stderr.endswith("; --match row pairs them by row\n")
 
 
 def test_which_tasks_are_paired() -> None:
