@@ -42,7 +42,7 @@ SYNTHETIC = "synthetic rows"
 
 def other_rows(run: Run) -> list[str]:
     """Returns in what a run's rows are not the paper's; empty if they are, as far as the run says."""
-    origins = [data.get("origin", "") for data in run.identity["data"].values() if isinstance(data, dict)]
+    origins = [data.get("origin", "") for data in (run.identity.get("data") or {}).values() if isinstance(data, dict)]
     rows = [SYNTHETIC] if any(origin.startswith("synthetic") for origin in origins) else []
     limit = run.identity.get("limit")
     return rows if limit is None else [*rows, f"the first {limit:,} rows alone"]

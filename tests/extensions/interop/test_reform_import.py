@@ -129,6 +129,14 @@ def test_text_lists(shared_scorer, tmp_path):
     assert other.exit_code == 2
 
 
+def test_an_import_is_shown_beside_published_results(shared_scorer, tmp_path):
+    file = write(tmp_path / "p.json", [{"sample_id": 0, "answer": "no", "prediction": "no"}])
+    options = ["--formulation", "OCROpenEnded", "--task", "reform_textocr", "--scorer", shared_scorer.address]
+    assert run_import("reform", file, *options, "--run", tmp_path / "run", "--quiet").exit_code == 0
+    shown = CliRunner().invoke(main, ["report", str(tmp_path / "run"), "--compare-published"])
+    assert shown.exit_code == 0, shown.output
+
+
 @pytest.mark.parametrize(
     ("records", "options", "says"),
     [
