@@ -137,7 +137,7 @@ def _condition(text: str) -> Condition:
         )
     if name in (CHANGE, WORST_TASK) and abs(number) >= 1 and not match["percent"]:
         raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
-    if name in _SHARES and number >= 1 and not match["percent"]:
+    if name in _SHARES and (number > 1 or (number == 1 and match["operator"] != ">=")) and not match["percent"]:
         raise ConfigError(f"--gate: {text!r}: {name} is a share of the items: write {number:g}% or {number / 100:g}")
     if name in _SHARES and (labels or match["part"]):
         raise ConfigError(

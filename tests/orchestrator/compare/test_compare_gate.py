@@ -57,6 +57,10 @@ def test_a_share_above_all_items_is_taken_for_percent_without_its_sign(text: str
         gate.parse(text)
 
 
+def test_all_items_are_a_share() -> None:
+    assert [condition.number for condition in gate.parse("scored>=1")] == [1.0]
+
+
 @pytest.mark.parametrize("text", ["acc>=60", "accuracy<=60", "AVR.low>=2"])
 def test_a_limit_that_no_share_reaches_is_refused(run: Run, text: str) -> None:
     with pytest.raises(UserError, match=r"is a share: write \d+% or 0\.\d+"):
