@@ -233,7 +233,7 @@ async def evaluate(
             part.load(log, identity, accounting)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
             connections.waits.also(lambda: engine.pause)
-            with contextlib.closing(part), _few_collections(), _signals(engine, console):
+            with contextlib.closing(part), _few_collections(), _signals(engine, console, uploads=bool(beside)):
                 async with Progress(console, accounting, connections.waits):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             await ledger.sync()
@@ -366,8 +366,8 @@ def _few_collections() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signals(engine: Engine, console: Console) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM drains, the second stops."""
+def _signals(engine: Engine, console: Console, *, uploads: bool) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM drains, the second stops; with `uploads` the grace begins at the end."""
     draining = False
 
     def stop() -> None:
@@ -381,8 +381,7 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
 
     loop = asyncio.get_running_loop()
     # Signals reach the main thread alone; beside a notebook's own loop there are none to handle.
-    main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
     before = signal.getsignal(signal.SIGTERM)
     for number in numbers:
         loop.add_signal_handler(number, stop)
@@ -393,7 +392,9 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
             raise StoppedError(str(error)) from error
         raise
     finally:
+        if draining and uploads:
+            remote.grace.begin()  # also of a run that ends well: all of it was in flight
         for number in numbers:
             loop.remove_signal_handler(number)
-        if main:
+        if numbers:
             signal.signal(signal.SIGTERM, before)  # the loop leaves the default, which ends the process at once
