@@ -122,11 +122,8 @@ class Waits:
         return "; ".join([*waits, *filter(None, (says() for says in self._says))])
 
 
-async def in_thread(work: Callable[[], _T], name: str) -> _T:
-    """Runs blocking work in a daemon thread, abandoned on cancellation, and returns its result.
-
-    Unlike here, a hanging thread of `asyncio.to_thread` keeps the process from ending.
-    """
+def started(work: Callable[[], _T], name: str) -> Future[_T]:
+    """Runs blocking work in a daemon thread: unlike one of an executor, it never keeps the process from ending."""
     done: Future[_T] = Future()
 
     def run() -> None:
@@ -137,4 +134,9 @@ async def in_thread(work: Callable[[], _T], name: str) -> _T:
                 done.set_exception(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
-    return await asyncio.wrap_future(done)
+    return done
+
+
+async def in_thread(work: Callable[[], _T], name: str) -> _T:
+    """Runs blocking work as `started` does, abandoned on cancellation, and returns its result."""
+    return await asyncio.wrap_future(started(work, name))

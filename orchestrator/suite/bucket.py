@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lyncean.errors import UserError
+from lyncean.rpc.waits import in_thread
 from orchestrator.errors import StoppedError
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
@@ -107,7 +108,7 @@ class _Copy:
         while True:
             await asyncio.sleep(self._every)
             try:
-                await asyncio.wrap_future(grace.started(self._upload))
+                await in_thread(self._upload, "upload")
             except (RemoteError, OSError) as error:
                 print(f"not uploaded yet, the suite goes on: {error}", file=sys.stderr)
 

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from lyncean.errors import printable
 from lyncean.rpc import PLAIN, Credentials
+from lyncean.rpc.waits import in_thread
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.report import leaderboard
 from orchestrator.run.local_server import LocalServers
@@ -187,7 +188,7 @@ class Watcher:
         """
         since: float | None = None
         while True:
-            result = asyncio.wrap_future(grace.started(call))
+            result = asyncio.ensure_future(in_thread(call, "bucket"))
             stop = asyncio.ensure_future(signalled.wait())
             either: set[asyncio.Future[Any]] = {result, stop}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -196,7 +197,8 @@ class Watcher:
                 result.cancel()
                 return None
             try:
-                return result.result()
+                value = result.result()
+                return None if signalled.is_set() else value
             except RemoteError as error:
                 cells = of_file(self._file, self._credentials, self._complete).cells
                 patience = max((cell.request.patience for cell in cells), default=RunRequest(()).patience)

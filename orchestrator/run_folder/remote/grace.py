@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, InvalidStateError
 from typing import TypeVar
+
+from lyncean.rpc.waits import started
 
 SECONDS = 20.0
 """Seconds after Ctrl-C or SIGTERM. A pod has 60, and before this the requests in flight end."""
@@ -33,19 +34,14 @@ def begin(*, at_once: bool = False) -> None:
     _until = min(_until, time.monotonic() + (0 if at_once else SECONDS))
 
 
-def started(call: Callable[[], T]) -> Future[T]:
-    """Makes a blocking call in a thread that nothing waits for at the end of the process."""
-    future: Future[T] = Future()
+def check() -> None:
+    """Makes sure that there is time for a write: one that was given up may still arrive beside it.
 
-    def run() -> None:
-        with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
-            try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
-
-    threading.Thread(target=run, name="lyncean-remote", daemon=True).start()
-    return future
+    Raises:
+        TimeoutError: The time is over.
+    """
+    if time.monotonic() >= _until:
+        raise TimeoutError("not written, for the command was stopped")
 
 
 def within(call: Callable[[], T]) -> T:
@@ -54,7 +50,7 @@ def within(call: Callable[[], T]) -> T:
     Raises:
         TimeoutError: The process is to end, and the call has not.
     """
-    future = started(call)
+    future = started(call, "bucket")
     while True:
         try:
             return future.result(_LOOKS_EVERY)

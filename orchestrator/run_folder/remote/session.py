@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lyncean.rpc.waits import in_thread
 from orchestrator.errors import ConfigError, EngineError, StoppedError
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
@@ -78,7 +79,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         look = True
         while True:
             try:
-                await asyncio.wrap_future(grace.started(partial(upload, look)))
+                await in_thread(partial(upload, look), "upload")
                 look = False
             except RemoteError as error:
                 look = True  # a failed write may have succeeded all the same: parts are never duplicated

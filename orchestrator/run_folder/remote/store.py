@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.errors import RunWriteError
-from orchestrator.run_folder.remote.grace import renew, within
+from orchestrator.run_folder.remote.grace import check, renew, within
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion
@@ -136,6 +136,7 @@ class Store:
     def put(self, name: str, data: bytes) -> None:
         """Writes an object and replaces an existing one."""
         with self._reported():
+            check()
             within(lambda: self._objects.put(self._prefix + name, data))
 
     def put_version(self, name: str, data: bytes, version: UpdateVersion | None) -> UpdateVersion | None:

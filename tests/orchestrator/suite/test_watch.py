@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import re
 import shlex
@@ -16,12 +18,15 @@ from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.letter_training import ROWS, Training
 from helpers.page_commands import ROOT, commands as page_commands
 from helpers.same_results import results_of
+from rich.console import Console
 
 from orchestrator import ConfigError, RunBusyError, Series
 from orchestrator.compare import leaderboard
 from orchestrator.run import local_server
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
+from orchestrator.suite.file import SuiteFile
+from orchestrator.suite.watch import Watcher
 
 PAGE = ROOT / "docs" / "suites.md"
 
@@ -135,6 +140,18 @@ def test_a_signal_ends_the_wait(training: Training) -> None:
     assert "waiting for checkpoints of ckpt/step_*" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert "no checkpoint of ckpt/step_* is complete; run the same command again" in cluster.ended(process, 3)
+
+
+def test_a_signal_that_comes_with_the_answer_of_a_bucket_ends_the_wait(training: Training) -> None:
+    console = Console(file=io.StringIO())
+    watcher = Watcher(SuiteFile.read(training.folder / "night.yaml"), "ckpt/step_*", training.folder / "run", console)
+
+    async def both() -> bool | None:
+        signalled = asyncio.Event()
+        signalled.set()
+        return await watcher._patiently(lambda: True, signalled)
+
+    assert asyncio.run(both()) is None
 
 
 def test_one_watcher_at_a_time(training: Training) -> None:

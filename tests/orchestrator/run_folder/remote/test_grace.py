@@ -39,6 +39,14 @@ def proxy(tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield proxy
 
 
+def test_once_the_time_is_over_nothing_new_is_written(tmp_path: Path) -> None:
+    store = Store(f"file://{tmp_path}")
+    grace.begin(at_once=True)
+    with pytest.raises(RemoteError, match="the command was stopped"):
+        store.put("part", b"lines")
+    assert not (tmp_path / "part").exists()
+
+
 def silent_and_signalled(monkeypatch: pytest.MonkeyPatch, proxy: SilentProxy, number: signal.Signals) -> None:
     """Makes the bucket silent now; the next renewal of a lease, which an upload begins with, is interrupted."""
     renew = Lease.renew
