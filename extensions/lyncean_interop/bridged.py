@@ -152,21 +152,21 @@ def _as_sent(items: Sequence[_Item], questions: Mapping[str, str]) -> list[_Item
 
     Messages have to be built with their media, so this is done only if some of the first items show that it is needed.
     """
-    asked = [
+    unchanged = [
         at
         for at, item in enumerate(items)
         if len(item.sample.turns) == 1 and item.answer.prompt.strip() == questions[item.sample.key].strip()
     ]
-    found = list(items)
+    sent = list(items)
     others = False
-    for count, at in enumerate(asked):
+    for count, at in enumerate(unchanged):
         if count >= _LOOKED_AT and not others:
             break
         messages = _texts_sent(items[at].turn)
-        said = "".join(part["text"] for message in messages for part in message["parts"])
-        if said.strip() != items[at].answer.prompt.strip():
-            found[at], others = items[at]._replace(messages=messages), True
-    return found
+        text = "".join(part["text"] for message in messages for part in message["parts"])
+        if text.strip() != items[at].answer.prompt.strip():
+            sent[at], others = items[at]._replace(messages=messages), True
+    return sent
 
 
 def _texts_sent(turn: Turn) -> list[dict[str, Any]]:

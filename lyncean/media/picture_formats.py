@@ -1,4 +1,4 @@
-"""What pillow reads of an image in any process: the formats, the orientation, the errors of a damaged file."""
+"""Formats, orientation and errors of damaged files, for pillow in the caller's process and in a cell."""
 
 from __future__ import annotations
 
