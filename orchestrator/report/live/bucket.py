@@ -26,8 +26,11 @@ from orchestrator.suite.training import LEADERBOARD
 _EVERY_SECONDS = 30
 _WAIT_SECONDS = 1.0
 """Seconds that a page waits for a run being fetched before it shows the progress."""
-_MOST_BYTES, _KEPT_RUNS = 8 << 30, 6
-"""Fetched runs are dropped, the longest unused first, while they are larger than this; those used last stay."""
+_MOST_BYTES, _KEPT_RUNS, _KEPT_SECONDS = 8 << 30, 6, 600.0
+"""Fetched runs are dropped, the longest unused first, while they are larger than this.
+
+Those used last stay, and those used within the last minutes: the page of a training needs all of its runs.
+"""
 _FREE_BYTES = 1 << 30
 
 
@@ -231,5 +234,8 @@ class Bucket:
 
     def _evict(self) -> None:
         fetched = sorted((run for run in self._known.values() if run.bytes), key=lambda run: run.used)
-        while len(fetched) > _KEPT_RUNS and sum(run.bytes for run in fetched) > _MOST_BYTES:
+        until = time.monotonic() - _KEPT_SECONDS
+        while (
+            len(fetched) > _KEPT_RUNS and fetched[0].used <= until and sum(run.bytes for run in fetched) > _MOST_BYTES
+        ):
             fetched.pop(0).drop()

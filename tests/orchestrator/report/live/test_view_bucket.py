@@ -123,6 +123,7 @@ def test_a_bucket_is_a_table_of_its_runs(
     # What is used least is dropped, and is fetched again.
     monkeypatch.setattr(bucket_module, "_MOST_BYTES", 0)
     monkeypatch.setattr(bucket_module, "_KEPT_RUNS", 1)
+    monkeypatch.setattr(bucket_module, "_KEPT_SECONDS", 0.0)
     bucket.runs()
     kept = [name for name in (ODD, "team/second", "damaged") if "images" in local(bucket, name)]
     assert kept == ["damaged"]

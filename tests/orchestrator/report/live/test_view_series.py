@@ -147,3 +147,21 @@ def test_the_url_may_be_the_training_and_a_damaged_run_does_not_hide_the_others(
     shown = wait_for(page)
     assert shown.count("<circle") == 2
     assert "is damaged: its content is not what its name says" in shown
+
+
+def test_a_training_larger_than_the_kept_runs_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "_MOST_BYTES", 0)
+    monkeypatch.setattr(bucket, "_KEPT_RUNS", 1)
+    local = series(tmp_path / "night", (0.2, 0.5, 0.8))
+    store = Store(f"file://{tmp_path}/team/night")
+    for cell in local.glob("*/manifest.json"):
+        Mirror(cell.parent, store.below(cell.parent.name)).upload()
+    store.put("suite.json", (local / "suite.json").read_bytes())
+    site = Site(Bucket(store.url))
+
+    def page() -> str:
+        with contextlib.suppress(FetchingError):
+            return (site.series(["night"]) or b"").decode()
+        return ""
+
+    assert wait_for(page).count("<circle") == 3
