@@ -19,6 +19,8 @@ POOLED = Step("all tasks", "")
 _LEVEL = 0.95
 _ALPHA = 0.05
 _SEED = 20260101
+_LEAST_CHANGES = 6
+"""Groups of items with other scores from which an order of two runs can reach 5%: a sign test of 5 ends at 1/16."""
 _TOO_FEW = "too few changes to reach 5%"
 
 Ends = tuple[float, float] | tuple[None, None]
@@ -274,6 +276,11 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     ranks = np.stack([(means > means[:, [at]] + 1e-12).sum(axis=1) + 1 for at in range(len(runs))], axis=1)
     best, worst = np.quantile(ranks, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0, method="nearest")
     score = np.stack(scores).mean(axis=1)
+    for at in range(len(runs)):  # draws of a few changes all have the same sign
+        changes = (sums != sums[at]).sum(axis=1)
+        beats, open_order = score > score[at] + 1e-12, (changes > 0) & (changes < _LEAST_CHANGES)
+        best[at] = min(best[at], 1 + (beats & ~open_order).sum())
+        worst[at] = max(worst[at], 1 + (beats | open_order).sum())
     places = [
         Place(
             run.run.name, float(score[at]), low, high,

@@ -192,6 +192,15 @@ def test_ranks_within_their_intervals(tmp_path: Path) -> None:
     assert all(standing.low <= standing.score <= standing.high for standing in places)
 
 
+@pytest.mark.parametrize(("items", "changed", "ranks"), [(3, 3, (1, 2)), (40, 5, (1, 2)), (40, 6, (2, 2))])
+def test_ranks_that_too_few_changes_show(tmp_path: Path, items: int, changed: int, ranks: tuple[int, int]) -> None:
+    runs = [run(tmp_path / "a", "1" * items), run(tmp_path / "b", "0" * changed + "1" * (items - changed))]
+    _, (first, second) = statistics.leaderboard(runs, next(iter(runs[0].steps)))
+    assert (first.name, second.name) == ("a", "b")
+    assert (second.best, second.worst) == ranks
+    assert (first.best, first.worst) == (1, 3 - ranks[0])
+
+
 def test_ranks_are_over_what_all_have(tmp_path: Path) -> None:
     runs = [run(tmp_path / "a", "11110000"), run(tmp_path / "b", "1111")]
     count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
