@@ -143,7 +143,7 @@ class _Images:
         self._file = lru_cache(maxsize=2)(lambda index: _opened(files[index]))
         self._files = files
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
-        self._asked: set[str] = set()
+        self._used_columns: set[str] = set()
         self._columns: dict[int, tuple[set[str], list[int]]] = {}
         self._lock = threading.Lock()
 
@@ -163,12 +163,12 @@ class _Images:
             offset = position - starts[group]
             cursor = self._cursors.pop(key, None)
             try:
-                self._asked.add(column)
+                self._used_columns.add(column)
                 if cursor is None or not cursor.reaches(offset):
-                    many = len(self._asked) if len(self._asked) > _KEPT_CURSORS else 0
+                    many = len(self._used_columns) if len(self._used_columns) > _KEPT_CURSORS else 0
                     cursor = _Cursor(self._file(index), column, group, many, cursor)
                 self._cursors[key] = cursor
-                while len(self._cursors) > max(_KEPT_CURSORS, 2 * len(self._asked)):  # those of two row groups
+                while len(self._cursors) > max(_KEPT_CURSORS, 2 * len(self._used_columns)):  # those of two row groups
                     self._cursors.popitem(last=False)
                 return cursor.cell(offset)
             except _UNREADABLE as error:
