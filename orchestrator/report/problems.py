@@ -8,6 +8,9 @@ from typing import Any
 
 from orchestrator.run_folder.reader import Run
 
+_OF_AN_IMAGE = ("bad_image", "image_too_large")
+"""Reasons whose message names one item."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -33,5 +36,7 @@ def problems(run: Run) -> list[Problem]:
     """
     counts: dict[tuple[str, str], list[Any]] = {}
     for verdict in run.unscored():
-        counts.setdefault((verdict.outcome, verdict.reason), [0, verdict.detail])[0] += 1
+        # The server that refuses an image knows neither its file nor its row.
+        message = f"{verdict.key}: {verdict.detail}" if verdict.reason in _OF_AN_IMAGE else verdict.detail
+        counts.setdefault((verdict.outcome, verdict.reason), [0, message])[0] += 1
     return ordered(counts)

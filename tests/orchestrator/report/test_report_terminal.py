@@ -72,6 +72,15 @@ def test_nothing_of_a_message_is_cut_off_by_its_control_characters() -> None:
     assert "to the end" in " ".join(out.getvalue().split())
 
 
+def test_a_refused_image_is_found_by_its_item(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in (7, 8):
+        error = {"code": "INVALID_ARGUMENT", "reason": "bad_image", "message": "image 1 cannot be decoded"}
+        detail = {"reason": "bad_image", "detail": "image 1 cannot be decoded"}
+        writer.item(f"marvel/{number}", outcome="rejected", error=error, verdict=detail)
+    assert "2 rejected, bad_image: marvel/7: image 1 cannot be decoded" in shown(writer.close(), 100)
+
+
 def test_command(tmp_path: Path) -> None:
     run = marvel_run(tmp_path / "run")
     result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
