@@ -30,7 +30,7 @@ class S3Server:
 
     def start(self) -> None:
         with (self.folder / "s3.log").open("ab") as log:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            command = [sys.executable, str(Path(__file__).with_name("atomic_s3.py")), "-p", str(self.port)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_for(self._made)
 
