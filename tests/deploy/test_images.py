@@ -51,7 +51,7 @@ HARNESSES = tuple(f"lyncean_harnesses.library.models.{name}" for name in ("inspe
 _TORCH = "lyncean.transformers_import"
 WITHOUT = {
     "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", _TORCH, *HARNESSES),
-    "scorer": ("scorer.testkit", "lyncean.media.rare_pictures", _TORCH, *HARNESSES),
+    "scorer": ("scorer.testkit", "lyncean.media.decoded_pictures", "lyncean.media.rare_pictures", _TORCH, *HARNESSES),
     "tool-server": ("tool_server.search", _TORCH, *HARNESSES),
     "model-server-slim": ("model_server.hf", _TORCH, *HARNESSES),
     TORCH: HARNESSES,
