@@ -83,16 +83,11 @@ class Bucket:
         self._loop, self._process = loop, self._process + 1
         self._then += self.draw.uniform(1.0, 400.0)
         grace.renew()
-        threads = SimpleNamespace(started=self._in_thread, begin=grace.begin, heard=grace.heard)
-        tasks = SimpleNamespace(
-            wrap_future=lambda work: work, sleep=asyncio.sleep, CancelledError=asyncio.CancelledError
-        )
         return replaced(
             (session, "Store", lambda _url: _Objects(self)),
             (session, "local_folder", lambda _url: self.local),
             (session, "upload_seconds", lambda: _EVERY),
-            (session, "asyncio", tasks),
-            (session, "grace", threads),
+            (session, "in_thread", self._in_thread),
             (session, "sys", SimpleNamespace(stderr=io.StringIO())),
             (mirror_module, "ThreadPoolExecutor", _InOrder),
             (lease_module, "_this_process", self._holder),
@@ -112,7 +107,7 @@ class Bucket:
         if pid != self._process:
             raise ProcessLookupError
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+    async def _in_thread(self, work: Callable[[], Any], _name: str) -> Any:
         """Uploads in place of a thread, as slow as the store is."""
         await asyncio.sleep(_TIMEOUT if self.silent else self.seconds)
         self._beside = True

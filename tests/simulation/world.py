@@ -19,13 +19,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from PIL import Image
 from rich.console import Console
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import waits as waits_module
 from lyncean.rpc.errors import CONSEQUENCES
 from orchestrator.benchmarks.base import Benchmark, NoSettings
 from orchestrator.data.rows import Row, RowSource
@@ -65,6 +66,11 @@ _LONGEST = 20_000.0
 _REMOTE = 0.15
 """Share of the worlds whose run folder is in an object store."""
 _HASHES: dict[tuple[Any, ...], str] = {}
+
+
+def _no_thread(_work: Callable[[], Any], name: str) -> NoReturn:
+    """Stands for the start of a thread: one would wait by the real clock, and the seed would own it no more."""
+    raise Violation(f"a world starts a real thread for {name}")
 
 
 def _code_hash(benchmark: Benchmark, *, synthetic: bool, more: Sequence[str] = ()) -> str:
@@ -315,6 +321,7 @@ class World:
             (evaluate_module, "_few_collections", nullcontext),
             (manifest_module, "_version", lambda _: "0"),
             (plan_module, "code_hash", _code_hash),
+            (waits_module, "started", _no_thread),
         )
 
     @contextmanager
