@@ -75,7 +75,9 @@ class ScorerClient:
         self.endpoint = endpoint or "this process"
         self.on_verdict = on_verdict
         self._patience = patience
-        self._silence_wait = (waits or Waits()).add(f"the scorer at {self.endpoint}", max(patience, _LEAST_SILENCE))
+        waits, name = waits or Waits(), f"the scorer at {self.endpoint}"
+        self._silence_wait = waits.add(name, max(patience, _LEAST_SILENCE))
+        self._retry_wait = waits.add(name, patience)  # from the first failure until something is scored
         self._notify = notify
         self._metadata = credentials.metadata
         self._dialled = dialled(credentials)
@@ -175,7 +177,10 @@ class ScorerClient:
 
     async def _wait(self, patience: Patience | None, error: CallError) -> Patience:
         """Waits before the next try; None begins a new patience. Raises if another try is of no use."""
-        patience = patience or Patience(self._patience)
+        if patience is None:
+            patience = Patience(self._patience)
+            self._retry_wait.begin()
+        self._retry_wait.alive(describe(error))
         if patience.ends(error):
             raise self._refusal(error) from error
         await asyncio.sleep(backoff(patience.failures))
@@ -188,7 +193,9 @@ class ScorerClient:
             IncompleteError: Nothing was heard of the scorer for longer than patience lasts.
         """
         try:
-            return await self._silence_wait.bound(stream, self._notify)
+            result = await self._silence_wait.bound(stream, self._notify)
+            self._retry_wait.end()
+            return result
         except OverdueError:
             raise self._silence(CallError(grpc.StatusCode.DEADLINE_EXCEEDED, "silent", "it keeps silent")) from None
         finally:
@@ -342,6 +349,7 @@ class ScorerClient:
                 finally:
                     self._moved.set()  # the last item may be done, though what follows breaks the contract
                 if reply.verdicts:
+                    self._retry_wait.end()
                     self._wait_on()
                 else:
                     self._silence_wait.alive(reply.waits_for)

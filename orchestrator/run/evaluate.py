@@ -233,7 +233,7 @@ async def evaluate(
             part.load(log, identity, accounting)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
             connections.waits.also(lambda: engine.pause)
-            with contextlib.closing(part), _few_collections(), _signals(engine, console, uploads=bool(beside)):
+            with contextlib.closing(part), _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting, connections.waits):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             await ledger.sync()
@@ -366,8 +366,8 @@ def _few_collections() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signals(engine: Engine, console: Console, *, uploads: bool) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM drains, the second stops; with `uploads` the grace begins at the end."""
+def _signals(engine: Engine, console: Console) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM drains, the second stops."""
     draining = False
 
     def stop() -> None:
@@ -376,6 +376,7 @@ def _signals(engine: Engine, console: Console, *, uploads: bool) -> Iterator[Non
             engine.ledger.stop(IncompleteError("stopped; run the same command again to resume"))
             return
         draining = True
+        remote.grace.end_soon()
         console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")
         engine.stop_soon("stopped; run the same command again to resume")
 
@@ -392,8 +393,6 @@ def _signals(engine: Engine, console: Console, *, uploads: bool) -> Iterator[Non
             raise StoppedError(str(error)) from error
         raise
     finally:
-        if draining and uploads:
-            remote.grace.begin()  # also of a run that ends well: all of it was in flight
         for number in numbers:
             loop.remove_signal_handler(number)
         if numbers:

@@ -18,7 +18,7 @@ from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.remote import grace
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror
-from orchestrator.run_folder.remote.session import Guard, download, local_folder, stoppable, upload_seconds
+from orchestrator.run_folder.remote.session import Guard, download, leased, local_folder, stoppable, upload_seconds
 from orchestrator.run_folder.remote.store import RemoteError, Store
 from orchestrator.suite import drift, record as records, training
 
@@ -53,9 +53,7 @@ def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
         return
     every = upload_seconds()
     store = Store(run)
-    with stoppable():
-        lease = Lease(store, max(180.0, 3 * every))
-    try:
+    with leased(store, every) as lease:
         with stoppable():
             copy = _Copy(folder_of(run), store, lease, every)
             copy.fetch()
@@ -63,15 +61,12 @@ def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
             yield copy.local, (copy.keep,)
         finally:
             error = sys.exc_info()[1]
-            if isinstance(error, (StoppedError, KeyboardInterrupt)):
+            if grace.ending() or isinstance(error, (StoppedError, KeyboardInterrupt)):
                 grace.begin()
             # What ended the suite is said; what of it was not uploaded is, once the command runs again.
             hidden = (RunLogError,) if isinstance(error, UserError) else ()
             with contextlib.suppress(*hidden), grace.heard():
                 copy.finish()
-    finally:
-        with contextlib.suppress(RemoteError), grace.heard():
-            lease.release()
 
 
 class _Copy:

@@ -15,7 +15,7 @@ from rich.console import Console
 from lyncean.errors import UserError, printable
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.compare import gate
-from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, StoppedError, UnreachableError
+from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, UnreachableError
 from orchestrator.report import Reports
 from orchestrator.run import checks, evaluate, resume
 from orchestrator.run.local_server import LocalServers
@@ -139,6 +139,7 @@ async def run(suite: Suite, folder: Path, console: Console) -> Record:
         ConfigError: The folder is damaged.
         RunWriteError: It cannot be written.
     """
+    grace.renew()
     async with LocalServers() as local:
         return await run_pass(suite, folder, console, Session(local))
 
@@ -182,9 +183,8 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
         ):
             # The model's next cells would wait in vain for the same server.
             unusable[kept.model] = error.exit_code, kept.error
-        if isinstance(error, StoppedError):
+        if grace.ending():  # also where the cell ends well, for all of it was in flight at the signal
             session.stopped = True
-            grace.begin()
             break
     _check_models(planned, cells, last)
     record.save(folder)

@@ -136,6 +136,7 @@ class Watcher:
         Raises:
             UserError: As a suite that is run; or another watcher writes to the folder.
         """
+        grace.renew()
         with held(self._folder):
             async with LocalServers(reloads=True) as local:
                 session = Session(local)

@@ -108,8 +108,9 @@ class Disk:
     def __init__(self) -> None:
         self.full = self.dead = self.open_log = self.stuck = self.unsound = False
         self.tear = 0
-        self.seconds = 0.0
+        self.seconds = self.moved_at = 0.0
         self.safe: dict[int, int] = {}
+        self.clock: Callable[[], float] = float
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -129,6 +130,7 @@ class Disk:
             self.unsound = True
             self.tear, self.stuck = 0, True
             raise OSError(5, os.strerror(5))
+        self.moved_at = self.clock()
         return os.write(fd, data)
 
     def ftruncate(self, fd: int, size: int) -> None:
@@ -230,13 +232,14 @@ class World:
         self.network.begin()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
         self.disk.full, self.disk.seconds, self.disk.tear, self.disk.unsound = False, 0.0, 0, False
-        self.silent_at = self.told_at = self.crashed_at = 0.0
+        self.silent_at = self.told_at = self.crashed_at = self.disk.moved_at = 0.0
         self.powerless = False
         crashed, ended = False, "exit 0"
         self._begin()
         if self.bucket:
             self.verdicts_before = 1 << 60  # what a fetch brings that did not end is fetched again
         with deterministic(self.draw.getrandbits(40)) as loop, self._patched(), self._judged(), self._remote(loop):
+            self.disk.clock = loop.time
             loop.call_later(_LONGEST, self._late)
             if disturbed:
                 self._disturb(loop)
@@ -251,8 +254,10 @@ class World:
             self._check_seconds(name)
             waited = self.bucket.waited if self.bucket else 0.0
             told = ended.startswith(("cancelled", "StoppedError"))
+            silent_at = self.silent_at and max(self.silent_at, self.disk.moved_at)
             for since, most, what in (
-                (self.silent_at, _LONGEST_SILENCE + waited, "a peer or the disk kept silent"),
+                # Each answer and verdict that comes all the same is given a patience of its own.
+                (silent_at, _LONGEST_SILENCE + waited, "a peer or the disk kept silent"),
                 (self.told_at, _GRACE + (min(waited, grace.SECONDS) if told else waited), "SIGTERM"),
             ):
                 if since and loop.time() > since + most:

@@ -20,17 +20,30 @@ _LOOKS_EVERY = 0.1
 T = TypeVar("T")
 
 _until = math.inf
+_ending = False
 
 
 def renew() -> None:
-    """Lets calls last as long as their client waits, after an earlier use of a bucket in this process was stopped."""
-    global _until
-    _until = math.inf
+    """Lets calls last as long as their client waits, after earlier work of this process was stopped."""
+    global _until, _ending
+    _until, _ending = math.inf, False
+
+
+def end_soon() -> None:
+    """Notes a signal: the process ends with the work in hand, whose calls have their time until `begin`."""
+    global _ending
+    _ending = True
+
+
+def ending() -> bool:
+    """Returns whether the process is to end."""
+    return _ending
 
 
 def begin(*, at_once: bool = False) -> None:
     """Ends the calls of this process, also later ones, in SECONDS or at once."""
     global _until
+    end_soon()
     _until = min(_until, time.monotonic() + (0 if at_once else SECONDS))
 
 

@@ -60,8 +60,6 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         return
     every = upload_seconds()
     mirror = Mirror(local_folder(url), Store(url))
-    with stoppable():
-        lease = Lease(mirror.store, max(180.0, 3 * every))
     busy = threading.Lock()
 
     def upload(look: bool) -> None:
@@ -97,13 +95,13 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
                 "run the same command on this machine again to upload it"
             ) from error
 
-    try:
+    with leased(mirror.store, every) as lease:
         with stoppable():
             download(mirror)
         try:
             yield mirror.local, (keep,)
         except (EngineError, RunLogError, ManifestError) as error:
-            if isinstance(error, StoppedError):
+            if grace.ending() or isinstance(error, StoppedError):
                 grace.begin()
             # The run's own error is raised; the same command uploads the rest when it runs again.
             with contextlib.suppress(RunLogError), grace.heard():
@@ -112,11 +110,30 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         except (KeyboardInterrupt, asyncio.CancelledError):
             grace.begin()
             raise
+        if grace.ending():  # all of the run was in flight at the signal, so it ends well
+            grace.begin()
         with grace.heard():
             finish()
+
+
+@contextlib.contextmanager
+def leased(store: Store, every: float) -> Iterator[Lease]:
+    """Holds a remote folder that is written every so many seconds, and releases it in the end.
+
+    Raises:
+        RunBusyError: If another process holds it.
+        RemoteError: If it cannot be reached.
+        StoppedError: If Ctrl-C or SIGTERM came meanwhile.
+    """
+    lease: Lease | None = None
+    try:
+        with stoppable():
+            lease = Lease(store, max(180.0, 3 * every))
+        yield lease
     finally:
-        with contextlib.suppress(RemoteError), grace.heard():
-            lease.release()
+        if lease:
+            with contextlib.suppress(RemoteError), grace.heard():
+                lease.release()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -177,6 +178,35 @@ async def test_what_was_not_acknowledged_is_sent_again_after_a_break(answered: i
     await asyncio.wait_for(running, 60)
     assert verdicts == keys
     assert breaking.streams == [keys, keys[answered:]]
+
+
+async def test_a_scorer_that_breaks_off_again_and_again_is_waited_for_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lyncean.rpc.waits.SAID_AFTER", 0.5)
+    monkeypatch.setattr(scoring_module, "backoff", lambda _: 0.1)  # shorter than what is said: no single wait is long
+
+    class Lost(Breaking):
+        async def Score(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+            if mended.is_set():
+                async for message in requests:
+                    yield pb.ScorerServiceScoreResponse(verdicts=[verdict_of(item.key) for item in message.items])
+            else:
+                raise Unavailable("judge_cache_lost", "the judge cache kept silent")
+                yield
+
+    mended, waits = asyncio.Event(), Waits()
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(Lost(0)), waits=waits)
+    client.put(ITEM, CHOICE)
+    running = asyncio.create_task(client.run())
+    async with asyncio.timeout(60):
+        while "the judge cache kept silent" not in str(waits):
+            await asyncio.sleep(0.01)
+    assert re.fullmatch(r"waiting for the scorer at this process for \d+ s: UNAVAILABLE.*kept silent", str(waits))
+    mended.set()
+    await asyncio.wait_for(client.finish(), 60)
+    await asyncio.wait_for(running, 60)
+    assert str(waits) == ""
 
 
 async def test_a_broken_message_behind_the_last_verdict_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from helpers.s3_server import BUCKET, S3Server
 from helpers.silent_proxy import SilentProxy
 
 from orchestrator.errors import StoppedError
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.remote import RemoteError, grace, writing
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.store import Store
@@ -60,6 +62,23 @@ def silent_and_signalled(monkeypatch: pytest.MonkeyPatch, proxy: SilentProxy, nu
     monkeypatch.setattr(Lease, "renew", renewed)
 
 
+@pytest.mark.parametrize("error", [None, RunLogError("the log"), StoppedError("stopped")])
+def test_however_a_run_ends_after_a_signal_its_upload_has_some_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grace, "SECONDS", 1.0)
+    answered = threading.Event()
+    with pytest.raises(type(error)) if error else nullcontext():
+        with writing(f"file://{tmp_path}/bucket") as (_, _):
+            grace.end_soon()
+            if error:
+                raise error
+    with pytest.raises(TimeoutError, match="the command was stopped"):
+        grace.within(lambda: answered.wait(120))
+    answered.set()
+
+
 def run_on(url: str, meanwhile: Callable[[], None]) -> None:
     with writing(url) as (folder, _):
         assert folder is not None
@@ -95,6 +114,24 @@ def test_the_wait_before_a_run_ends(proxy: SilentProxy, url: str, monkeypatch: p
     silent_and_signalled(monkeypatch, proxy, signal.SIGTERM)
     with pytest.raises(StoppedError, match="stopped; run the same command again"), writing(url):
         raise AssertionError("it is not begun")
+
+
+@pytest.mark.parametrize("use", [writing, kept])
+def test_a_signal_that_comes_as_a_folder_is_taken_leaves_it_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[str], AbstractContextManager[object]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    renew = Lease.renew
+
+    def renewed(lease: Lease, *, take: bool = False) -> None:
+        renew(lease, take=take)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Lease, "renew", renewed)
+    url = f"file://{tmp_path}/bucket"
+    with pytest.raises(StoppedError), use(url):
+        raise AssertionError("it is not begun")
+    assert (tmp_path / "bucket/writer.json").read_bytes() == b"{}"
 
 
 def test_a_later_use_has_its_time(proxy: SilentProxy, url: str) -> None:
