@@ -107,7 +107,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.full = self.dead = self.open_log = self.stuck = self.unsound = False
-        self.tear = 0
+        self.tear = self.flip = 0
         self.seconds = self.moved_at = 0.0
         self.safe: dict[int, int] = {}
         self.clock: Callable[[], float] = float
@@ -131,6 +131,9 @@ class Disk:
             self.tear, self.stuck = 0, True
             raise OSError(5, os.strerror(5))
         self.moved_at = self.clock()
+        if self.flip and data:
+            data, self.flip = _flipped(bytearray(data), self.flip), 0
+            self.unsound = True
         return os.write(fd, data)
 
     def ftruncate(self, fd: int, size: int) -> None:
@@ -144,6 +147,12 @@ class Disk:
         if not self.dead:
             state = os.fstat(fd)
             self.safe[state.st_ino] = state.st_size
+
+
+def _flipped(data: bytearray, bit: int) -> bytearray:
+    """Returns data with one bit another; bits are counted around."""
+    data[bit // 8 % len(data)] ^= 1 << bit % 8
+    return data
 
 
 class World:
@@ -232,6 +241,7 @@ class World:
         self.network.begin()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
         self.disk.full, self.disk.seconds, self.disk.tear, self.disk.unsound = False, 0.0, 0, False
+        self.disk.flip = 0
         self.silent_at = self.told_at = self.crashed_at = self.disk.moved_at = 0.0
         self.powerless = False
         crashed, ended = False, "exit 0"
@@ -364,7 +374,7 @@ class World:
         events.append(self._sigterm)
         for _ in range(draw.randint(0, 3)):
             loop.call_later(draw.uniform(0.0, 12.0), self._befall, draw.choice(events), loop)
-        for event in (self._balance, self._second_writer):
+        for event in (self._balance, self._second_writer, self._flip):
             if self.more.random() < 0.08:
                 loop.call_later(self.more.uniform(0.0, 6.0), self._befall, event, loop)
         if draw.random() < 0.4:
@@ -441,6 +451,12 @@ class World:
         """One write of the logs fails in its middle and cannot be taken back."""
         self.trace(f"{loop.time():.2f}: a write will fail")
         self.disk.tear = self.draw.randint(1, 60)
+
+    def _flip(self, loop: Loop) -> None:
+        """One write of the logs stores another bit than it was given, and does not fail."""
+        self.trace(f"{loop.time():.2f}: a write will store a wrong bit")
+        self.disk.flip = self.more.getrandbits(30) + 1
+        self.verdicts_before = 1 << 60  # if it is in an answer, its verdict stands without it
 
     def _names(self, loop: Loop) -> None:
         host = f"model-{self.draw.randint(1, len(self.addresses))}"
@@ -522,8 +538,7 @@ class World:
         if not file.exists() or not (data := bytearray(file.read_bytes())):
             return
         at = self.draw.randrange(len(data))
-        data[at] ^= 1 << self.draw.randrange(8)
-        file.write_bytes(data)
+        file.write_bytes(_flipped(data, 8 * at + self.draw.randrange(8)))
         self.trace(f"bit rot in {file.name} at byte {at:,}")
 
     def _heal(self, ended: str) -> None:
