@@ -162,6 +162,7 @@ class World:
         self.seed, self.path, self.trace = seed, path, trace
         self.draw = random.Random(seed)
         self.more = random.Random(f"{seed} more")
+        self.bits = random.Random(f"{seed} bits")
         """Draws of faults that came later, so that a seed stays the world that it was."""
         self.method = self.draw.choice(["generate", "generate", "likelihood"])
         late = random.Random(f"{seed} judge")
@@ -374,9 +375,11 @@ class World:
         events.append(self._sigterm)
         for _ in range(draw.randint(0, 3)):
             loop.call_later(draw.uniform(0.0, 12.0), self._befall, draw.choice(events), loop)
-        for event in (self._balance, self._second_writer, self._flip):
+        for event in (self._balance, self._second_writer):
             if self.more.random() < 0.08:
                 loop.call_later(self.more.uniform(0.0, 6.0), self._befall, event, loop)
+        if self.bits.random() < 0.08:
+            loop.call_later(self.bits.uniform(0.0, 6.0), self._befall, self._flip, loop)
         if draw.random() < 0.4:
             loop.call_later(draw.uniform(0.0, 12.0), self._befall, self._crash, loop)
         if self.bucket:
@@ -455,7 +458,7 @@ class World:
     def _flip(self, loop: Loop) -> None:
         """One write of the logs stores another bit than it was given, and does not fail."""
         self.trace(f"{loop.time():.2f}: a write will store a wrong bit")
-        self.disk.flip = self.more.getrandbits(30) + 1
+        self.disk.flip = self.bits.getrandbits(30) + 1
         self.verdicts_before = 1 << 60  # if it is in an answer, its verdict stands without it
 
     def _names(self, loop: Loop) -> None:
