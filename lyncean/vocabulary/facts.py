@@ -6,6 +6,8 @@ import math
 
 CALLS, TOOL_CALLS, TOOL_ERRORS = "calls", "tool_calls", "tool_errors"
 """Requests to the model, its tool calls, and those that returned an error."""
+AT_LIMIT = "at_limit"
+"""1 if a trajectory's last answer is judged because it met a limit, 0 if not; of protocols that judge it then."""
 OUTPUT_TOKENS, REASONING_TOKENS = "output_tokens", "reasoning_tokens"
 """Tokens of all calls together."""
 IOU = "iou"

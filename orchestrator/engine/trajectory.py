@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
-from lyncean.vocabulary.facts import CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
+from lyncean.vocabulary.facts import AT_LIMIT, CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.tool_results import MAX_HISTORY, result_sha256
 from orchestrator.errors import ConfigError
@@ -222,6 +222,8 @@ class Trajectory:
 
     def _take(self, answer: Answer) -> None:
         protocol = self._play.box.protocol
+        if protocol.judged_at_limit:
+            self.facts[AT_LIMIT] = 0
         calls = protocol.read(answer)
         if not calls and not protocol.again(answer):
             self._ended = Done(protocol.final(answer))
@@ -299,7 +301,10 @@ class Trajectory:
         assert self._last is not None
         protocol = self._play.box.protocol
         detail = f"the trajectory met its limit of {limit} before the model answered"
-        return Done(protocol.final(self._last) if protocol.judged_at_limit else None, detail)
+        if not protocol.judged_at_limit:
+            return Done(None, detail)
+        self.facts[AT_LIMIT] = 1
+        return Done(protocol.final(self._last), detail)
 
 
 def parts_of(output: ToolOutput) -> Iterator[Part]:

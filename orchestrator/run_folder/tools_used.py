@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
+from lyncean.vocabulary.facts import AT_LIMIT, OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
 from orchestrator.run_folder.notes import Note
 
 FIELD = "tools"
@@ -20,14 +20,15 @@ def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) 
     Args:
         identity: The field of the run's identity.
         calls: Calls of the model that were answered.
-        counts: `tool_calls` and, among them, `tool_errors`.
+        counts: `tool_calls` and, among them, `tool_errors`; `at_limit` of a protocol that judges answers then.
     """
     kept = {
         name: identity[name]
         for name in ("names", "protocol", "max_calls", "max_answer_tokens", SERVERS)
         if name in identity
     }
-    return kept | {"calls": calls} | {name: counts.get(name, 0) for name in (TOOL_CALLS, TOOL_ERRORS)}
+    numbers = {name: counts.get(name, 0) for name in (TOOL_CALLS, TOOL_ERRORS)}
+    return kept | {"calls": calls} | numbers | ({AT_LIMIT: counts[AT_LIMIT]} if AT_LIMIT in counts else {})
 
 
 def notes(counts: Mapping[str, int]) -> list[Note]:
@@ -44,10 +45,12 @@ def notes(counts: Mapping[str, int]) -> list[Note]:
 
 
 def words(results: Mapping[str, Any]) -> str:
-    """Returns a line for people: "tools: zoom (deepeyes), 812 calls, 340 tool calls, 12 errors"; "" without tools."""
+    """Returns a line for people, as "tools: zoom (deepeyes), 812 calls, 340 tool calls, 12 errors"; "" without tools."""
     tools = results.get(FIELD)
     if not tools:
         return ""
     counts = f"{tools['calls']:,} calls, {tools['tool_calls']:,} tool calls, {tools['tool_errors']:,} errors"
+    if at_limit := tools.get(AT_LIMIT):
+        counts += f", {at_limit:,} answers judged at the limit"
     remote = [tool["name"] for server in tools.get(SERVERS, ()) for tool in server["tools"]]
     return f"tools: {', '.join((*tools['names'], *remote))} ({tools['protocol']}), {counts}"

@@ -11,7 +11,7 @@ from typing import Any
 from lyncean.arrays import np
 from lyncean.columns import Column
 from lyncean.rpc.budget import Prices
-from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
+from lyncean.vocabulary.facts import AT_LIMIT, OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
 from orchestrator.run_folder.files import BEYOND, RESPONSES
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Origin, UsageLine
@@ -107,8 +107,8 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
     Args:
         run: The run folder.
         origins: Gets the number of these answers by origin.
-        tools: Gets the number of tool calls, of those that returned an error, and of those with boxes in pixels of an
-            image that the model was shown at another size.
+        tools: Gets the number of tool calls, of those that returned an error, of those with boxes in pixels of an
+            image that the model was shown at another size, and of answers that are judged at a limit.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -150,6 +150,8 @@ class _Counts:
             self.tools[TOOL_CALLS] += 1
             self.tools[TOOL_ERRORS] += line.tool.is_error
             self.tools[OTHER_SIZE] += OTHER_SIZE in line.tool.facts
+        if AT_LIMIT in line.facts:
+            self.tools[AT_LIMIT] += int(line.facts[AT_LIMIT])
         # An answer with facts follows its calls, which have lines of their own.
         if line.response is not None and not line.facts:
             usage.add(_usage(line))

@@ -26,6 +26,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.tools_used import words
 
 TASK = "data: rows.jsonl\nid: id\nimage: image\nquestion: question\noptions: [A, B, C, D]\nanswer: answer\n"
 ROWS = ("twice", "stubborn", "parallel", "unknown", "at once", "withheld", "silent", "native tool")
@@ -270,6 +271,19 @@ async def test_a_trajectory_beyond_the_context_ends_as_its_protocol_says(
     await run(task, endpoint, "judged", limit=1, protocol="deepeyes")
     (verdict,) = lines(task.parent / "judged", "verdicts.jsonl").values()
     assert (verdict["outcome"], verdict["score"], verdict["facts"]["calls"]) == ("scored", 1, 1)
+    assert verdict["facts"]["at_limit"] == 1
+
+
+async def test_answers_that_are_judged_at_the_limit_are_counted(task: Path, native: tuple[Native, str]) -> None:
+    servicer, endpoint = native
+    servicer.fixed_answer = f"{ZOOM} It is B."
+    await run(task, endpoint, "judged", limit=2, protocol="deepeyes", max_calls=2)
+    servicer.fixed_answer = "<answer>B</answer>"
+    await run(task, endpoint, "answered", limit=2, protocol="deepeyes", max_calls=2)
+    judged, answered = (orjson.loads(results_of(task.parent / name))["tools"] for name in ("judged", "answered"))
+    assert (judged["at_limit"], answered["at_limit"]) == (2, 0)
+    assert words({"tools": judged}).endswith("2 tool calls, 0 errors, 2 answers judged at the limit")
+    assert words({"tools": answered}).endswith("0 tool calls, 0 errors")
 
 
 async def test_what_a_tool_gave_back_is_on_the_disk_before_the_next_call(
