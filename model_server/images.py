@@ -21,7 +21,8 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from lyncean.arrays import np
 from lyncean.media import types as media
-from lyncean.media.pictures import DAMAGE, damage, open_image, orientation
+from lyncean.media.picture_formats import DAMAGE, orientation
+from lyncean.media.pictures import damage, open_image
 from lyncean.media.rare_pictures import RareImage
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest

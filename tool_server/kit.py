@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import PIL
 
 from lyncean.errors import UserError
-from lyncean.media.pictures import DAMAGE
+from lyncean.media.picture_formats import DAMAGE
 from lyncean.model.v1 import model_pb2 as model
 from tool_server import pictures
 from tool_server.types import Output, Session

@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyncean.media.pictures import open_image, orientation
+from lyncean.media.picture_formats import orientation
+from lyncean.media.pictures import open_image
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -19,7 +20,7 @@ def decoded(data: bytes, max_pixels: int) -> Image.Image:
 
     Raises:
         ValueError: It has more than `max_pixels`.
-        Exception: One of `lyncean.media.pictures.DAMAGE`.
+        Exception: One of `lyncean.media.picture_formats.DAMAGE`.
     """
     from PIL import Image, ImageOps
 

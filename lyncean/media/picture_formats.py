@@ -40,7 +40,7 @@ _FORMATS = {
     "ICO": "Ico",
 }
 """Format -> pillow's plugin for it. Pillow has many more; the one for PostScript even starts an interpreter."""
-_ORIENTATION = 0x0112
+ORIENTATION = 0x0112
 
 
 def orientation(image: Image.Image) -> object:
@@ -49,7 +49,7 @@ def orientation(image: Image.Image) -> object:
     Unreadable EXIF counts as absent, as in every viewer.
     """
     try:
-        return image.getexif().get(_ORIENTATION)
+        return image.getexif().get(ORIENTATION)
     except DAMAGE:
         return None
 

@@ -10,7 +10,7 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lyncean.media.picture_formats import DAMAGE as DAMAGE, formats, orientation as orientation
+from lyncean.media.picture_formats import DAMAGE, formats
 from lyncean.media.types import media_type
 
 # Imported on use: the scorer never opens images, and its container has no pillow.

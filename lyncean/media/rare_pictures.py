@@ -11,12 +11,12 @@ from PIL import Image, UnidentifiedImageError
 
 from lyncean.media import cell
 from lyncean.media.decoded_pictures import PALETTES
+from lyncean.media.picture_formats import ORIENTATION
 
 _MODES = (
     "1", "L", "P", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "LA", "PA", "La", "RGBa", "I;16",
     "I;16L", "I;16B", "I;16N",
 )  # fmt: skip
-_ORIENTATION = 0x0112
 _MOST_BYTES = 3 << 30
 
 
@@ -38,7 +38,7 @@ class RareImage(Image.Image):
         """Decodes the pixels in the cell.
 
         Raises:
-            Exception: One of `lyncean.media.pictures.DAMAGE`.
+            Exception: One of `lyncean.media.picture_formats.DAMAGE`.
         """
         with cell.memory(self._data) as file, cell.memory() as result:
             reply = cell.called("picture", Image.MAX_IMAGE_PIXELS, descriptors=[file, result])
@@ -84,7 +84,7 @@ def _facts(value: Any) -> dict[str, Any]:
         info["transparency"] = _transparency(value["transparency"])
     if value["orientation"] is not None:
         exif = Image.Exif()
-        exif[_ORIENTATION] = cell.whole(value["orientation"], 1)
+        exif[ORIENTATION] = cell.whole(value["orientation"], 1)
         info["exif"] = exif.tobytes()
     format_, mime = str(value["format"]), value["mime"]
     return {"mode": value["mode"], "size": (width, height), "info": info, "format": format_, "mime": mime}

@@ -9,7 +9,8 @@ from typing import Any
 
 from PIL import Image
 
-from lyncean.media.pictures import DAMAGE, open_image
+from lyncean.media.picture_formats import DAMAGE
+from lyncean.media.pictures import open_image
 from orchestrator.compare.causes import Attribution, Cause, Side, decoding, media, other_truth, prompt
 from orchestrator.compare.explain import Explained, Headline, Share
 from orchestrator.compare.flips import words

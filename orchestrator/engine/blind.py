@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from lyncean.media.cell import read_facts
 from lyncean.media.clips import Facts
-from lyncean.media.pictures import open_image, orientation
+from lyncean.media.picture_formats import orientation
+from lyncean.media.pictures import open_image
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from orchestrator.engine.check import check_clip, check_image
 from orchestrator.samples import BadRowError, Call, Clip, Image as EncodedImage, Part, image_part

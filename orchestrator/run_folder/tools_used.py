@@ -45,7 +45,7 @@ def notes(counts: Mapping[str, int]) -> list[Note]:
 
 
 def words(results: Mapping[str, Any]) -> str:
-    """Returns a line for people, as "tools: zoom (deepeyes), 812 calls, 340 tool calls, 12 errors"; "" without tools."""
+    """Returns a line for people: "tools: zoom (deepeyes), 812 calls, 340 tool calls, 12 errors"; "" without tools."""
     tools = results.get(FIELD)
     if not tools:
         return ""

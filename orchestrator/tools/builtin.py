@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyncean.media.pictures import orientation
+from lyncean.media.picture_formats import orientation
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import text_part
 from orchestrator.tools.arguments import check_schema, read_literal, tool_error

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lyncean.media.pictures import DAMAGE, open_image
+from lyncean.media.picture_formats import DAMAGE
+from lyncean.media.pictures import open_image
 
 if TYPE_CHECKING:
     from PIL import Image

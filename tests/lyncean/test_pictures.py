@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageFile
 
 from lyncean.media import pictures
-from lyncean.media.pictures import DAMAGE, damage, open_image
+from lyncean.media.picture_formats import DAMAGE
+from lyncean.media.pictures import damage, open_image
 
 KINDS: dict[str, dict[str, Any]] = {
     "JPEG": {"format": "JPEG"},

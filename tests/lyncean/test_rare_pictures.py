@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, UnidentifiedImageError
 
 from lyncean.media import cell, pictures
+from lyncean.media.picture_formats import orientation
 from lyncean.media.pictures import damage, open_image, pixel_count
 from lyncean.media.rare_pictures import RareImage
 from lyncean.rpc import InvalidRequest
@@ -87,10 +88,10 @@ def test_an_image_is_what_it_is_without_a_cell(name: str, without_cell: Callable
     with open_image(data) as opened, Image.open(io.BytesIO(data)) as plain:
         for image in (opened, plain):
             assert (image.size, image.mode, image.format) == (plain.size, plain.mode, plain.format)
-            assert pictures.orientation(image) == pictures.orientation(plain)
+            assert orientation(image) == orientation(plain)
         assert opened.convert("RGBA").tobytes() == plain.convert("RGBA").tobytes()
         assert type(opened) is Image.Image, "it is a plain image once its pixels are there"
-        assert pictures.orientation(opened) == pictures.orientation(plain)
+        assert orientation(opened) == orientation(plain)
 
 
 @pytest.mark.parametrize("name", ["GIF P", "BMP RGB", "TIFF RGB", "PPM RGB", "JPEG2000 RGB", "ICO RGB"])

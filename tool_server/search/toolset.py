@@ -10,7 +10,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyncean.media.pictures import DAMAGE
+from lyncean.media.picture_formats import DAMAGE
 from lyncean.model.v1 import model_pb2 as model
 from tool_server import pictures
 from tool_server.search.detector import Detector

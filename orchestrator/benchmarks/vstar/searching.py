@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lyncean.media.pictures import open_image, orientation
+from lyncean.media.picture_formats import orientation
+from lyncean.media.pictures import open_image
 from lyncean.vocabulary.facts import FOUND, IOU, SEARCH_LENGTH, TARGETS, TARGETS_FOUND
 from orchestrator.samples import Image, Part, ToolResult, text_part
 from orchestrator.tools.search import overlap
