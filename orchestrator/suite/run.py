@@ -183,7 +183,7 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
         ):
             # The model's next cells would wait in vain for the same server.
             unusable[kept.model] = error.exit_code, kept.error
-        if grace.ending():  # also where the cell ends well, for all of it was in flight at the signal
+        if grace.ending():  # however the cell ended
             session.stopped = True
             break
     _check_models(planned, cells, last)

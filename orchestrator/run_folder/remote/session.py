@@ -110,7 +110,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         except (KeyboardInterrupt, asyncio.CancelledError):
             grace.begin()
             raise
-        if grace.ending():  # all of the run was in flight at the signal, so it ends well
+        if grace.ending():  # the signal came as the run ended
             grace.begin()
         with grace.heard():
             finish()
