@@ -42,7 +42,7 @@ class Bucket:
         wrong: Share of reads of what is named by its hash that return other bytes.
         seconds: How long a call takes.
         silent: Whether no call is answered.
-        deleted: Whether the user deleted a line: verdicts may stand without it.
+        deleted: Whether the user deleted a line, or one has a wrong bit: verdicts may stand without it.
     """
 
     def __init__(self, draw: random.Random, local: Path, dead: Callable[[], bool]) -> None:

@@ -106,7 +106,7 @@ class Disk:
     """`os` as the logs see it: full at times, dead after a crash; knows what would survive a power cut."""
 
     def __init__(self) -> None:
-        self.full = self.dead = self.open_log = self.stuck = self.unsound = False
+        self.full = self.dead = self.open_log = self.stuck = self.unsound = self.wrong = False
         self.tear = self.flip = 0
         self.seconds = self.moved_at = 0.0
         self.safe: dict[int, int] = {}
@@ -243,7 +243,7 @@ class World:
         self.network.begin()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
         self.disk.full, self.disk.seconds, self.disk.tear, self.disk.unsound = False, 0.0, 0, False
-        self.disk.flip = 0
+        self.disk.flip, self.disk.wrong = 0, False
         self.silent_at = self.told_at = self.crashed_at = self.disk.moved_at = 0.0
         self.powerless = False
         crashed, ended = False, "exit 0"
@@ -459,8 +459,9 @@ class World:
     def _flip(self, loop: Loop) -> None:
         """One write of the logs stores another bit than it was given, and does not fail."""
         self.trace(f"{loop.time():.2f}: a write will store a wrong bit")
-        self.disk.flip = self.bits.getrandbits(30) + 1
-        self.verdicts_before = 1 << 60  # if it is in an answer, its verdict stands without it
+        self.disk.flip, self.disk.wrong = self.bits.getrandbits(30) + 1, True
+        if self.bucket:
+            self.bucket.deleted = True
 
     def _names(self, loop: Loop) -> None:
         host = f"model-{self.draw.randint(1, len(self.addresses))}"
@@ -524,8 +525,8 @@ class World:
 
     def _orphans(self) -> None:
         """Notes verdicts of this session that are there without the answer that they name."""
-        if not all((self.path / log).exists() for log in LOGS):
-            return
+        if self.disk.wrong or not all((self.path / log).exists() for log in LOGS):
+            return  # of an answer with a wrong bit the verdict stands alone
         answers = {
             line.rpartition(b'"crc32":"')[2][:8] for line in (self.path / LOGS[0]).read_bytes().split(b"\n")[:-1]
         }
