@@ -13,11 +13,12 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, answer_line, check_keys, write_run
 from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.benchmarks import find_tasks
-from orchestrator.compare.causes import plain_list
 from orchestrator.data import DataError
 from orchestrator.run import scorer_arguments, settings_of
 from orchestrator.samples import Sample, Scoring, Turn, Variant
 
+_NO_LIST = str.maketrans("", "", "[]()'\" \n\t")
+"""Characters of a list's text, as which lmms-eval writes several targets."""
 _LOOKED_AT = 8
 """Items by which it is decided whether a task's code sends other texts than its questions."""
 
@@ -199,7 +200,12 @@ def _same(ours: tuple[str, ...], theirs: tuple[str, ...], options: tuple[str, ..
     if len(ours) == 1 and ours[0].isdecimal() and int(ours[0]) < len(options):
         number = int(ours[0])
         return theirs[0].strip() in (str(number), LETTERS[number : number + 1], options[number].strip())
-    return plain_list(ours) == plain_list(theirs)
+    return _plain(ours) == _plain(theirs)
+
+
+def _plain(targets: tuple[str, ...]) -> str:
+    """Returns targets without the characters around and between values of a list's text."""
+    return ",".join(targets).translate(_NO_LIST)
 
 
 def _lines(word: str, items: Iterable[_Item]) -> Iterator[dict[str, Any]]:

@@ -351,12 +351,7 @@ def _named_in_prompt(item: Item) -> str:
     """Returns the targets as one text, also of a list's text; for a letter the option that the prompt lists by it."""
     options = dict(_OPTION.findall(prompt(item)))
     targets = (str(target).strip() for target in item.scoring.get("targets") or item.verdict.get("targets") or ())
-    return plain_list(options.get(target, target) for target in targets)
-
-
-def plain_list(values: Iterable[str]) -> str:
-    """Returns values as one text, the same for a single value that is a list's text, as which lmms-eval writes one."""
-    return ",".join(values).translate(_NO_LIST)
+    return ",".join(options.get(target, target) for target in targets).translate(_NO_LIST)
 
 
 def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:

@@ -252,7 +252,7 @@ def test_variance(run: Run) -> None:
         assert 0 <= setting["interval_covers"] <= 1
 
 
-@pytest.mark.parametrize("script", ["bench_gates.py", "bench_labels.py", "bench_sequential.py", "bench_survey.py"])
+@pytest.mark.parametrize("script", ["bench_labels.py", "bench_sequential.py", "bench_survey.py"])
 def test_simulated_coverage(run: Run, script: str) -> None:
     (printed,) = run(script)
     covered = [float(share) for share in re.findall(r"covers[^:]*\W+(?:np\.float64\()?([\d.]+)", printed)]
@@ -266,6 +266,7 @@ def test_shares_by_information(run: Run) -> None:
     assert shares == ["20", "20", "20", "24", "28", "40", "40", "40", "48", "56"]
 
 
+@pytest.mark.weekly
 def test_intervals_of_partial_credit(run: Run) -> None:
     for printed in run("bench_intervals.py"):
         shares = [float(share) for share in re.findall(r'"covers": ([\d.]+)', printed)]

@@ -233,7 +233,7 @@ THINKS |= {"stop_strings_end_the_output", "agrees_with_greedy"}
     ("kind", "skips"),
     [
         ("llava", THINKING | MEDIA),
-        ("thinking", THINKS | MEDIA),
+        pytest.param("thinking", THINKS | MEDIA, marks=pytest.mark.weekly),
         pytest.param("gemma_channels", THINKS | MEDIA, marks=pytest.mark.weekly),
         pytest.param("qwen2_5_omni", THINKING, marks=pytest.mark.weekly),
     ],

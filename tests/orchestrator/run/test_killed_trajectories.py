@@ -30,7 +30,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("kills", "rows"), [(10, 60), pytest.param(100, 900, marks=pytest.mark.weekly)], ids=["10", "100"]
+    ("kills", "rows"), [(5, 30), pytest.param(100, 900, marks=pytest.mark.weekly)], ids=["5", "100"]
 )
 @pytest.mark.parametrize("concurrency", [1, 64])
 def test_a_killed_run_has_the_same_results_and_repeats_nothing(

@@ -143,7 +143,7 @@ def test_trajectories_are_those_of_the_reference(name):
     assert compare(name, range(40)) > 80
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", FILES)
 def test_all_trajectories_are_those_of_the_reference(name):
     assert compare(name, range(500)) > 1000

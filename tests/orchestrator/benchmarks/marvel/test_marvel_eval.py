@@ -29,7 +29,7 @@ def percents(task: dict) -> tuple[float, ...]:
     return tuple(values[key] for key in [(), *((name,) for name in (*PATTERNS, *CONFIGURATIONS))])
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 def test_always_one_in_3850_calls(cluster: Cluster, shared_scorer: Server) -> None:
     task = run(cluster, shared_scorer, 1)
     assert task["counts"]["planned"] == task["counts"]["scored"] + task["counts"]["unparsed"] == 3850
