@@ -543,6 +543,9 @@ class World:
         if not file.exists() or not (data := bytearray(file.read_bytes())):
             return
         at = self.draw.randrange(len(data))
+        if self.bucket and at == len(data) - 1:
+            # Without its newline the last line is torn: it is asked for again, and the first verdict stays behind.
+            self.bucket.deleted = True
         file.write_bytes(_flipped(data, 8 * at + self.draw.randrange(8)))
         self.trace(f"bit rot in {file.name} at byte {at:,}")
 
