@@ -62,6 +62,11 @@ class Wait:
         return max(0.0, time.monotonic() - self._since)
 
     @property
+    def is_long(self) -> bool:
+        """Whether it has lasted for so long that the user is told."""
+        return self.seconds >= SAID_AFTER
+
+    @property
     def left(self) -> float:
         """Seconds of silence until the limit."""
         return self.limit - max(0.0, time.monotonic() - self._heard)
@@ -118,7 +123,7 @@ class Waits:
     def __str__(self) -> str:
         """Describes the longest wait and the other sources' lines; "" if no wait is long."""
         longest = max(self._waits, key=lambda wait: wait.seconds, default=None)
-        waits = [str(longest)] if longest and longest.seconds >= SAID_AFTER else []
+        waits = [str(longest)] if longest and longest.is_long else []
         return "; ".join([*waits, *filter(None, (says() for says in self._says))])
 
 
