@@ -41,6 +41,7 @@ _FORMATS = {
 }
 """Format -> pillow's plugin for it. Pillow has many more; the one for PostScript even starts an interpreter."""
 ORIENTATION = 0x0112
+"""EXIF's tag of the orientation."""
 
 
 def orientation(image: Image.Image) -> object:

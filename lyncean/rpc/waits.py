@@ -63,7 +63,7 @@ class Wait:
 
     @property
     def is_long(self) -> bool:
-        """Whether it has lasted for so long that the user is told."""
+        """Whether it has lasted for SAID_AFTER seconds."""
         return self.seconds >= SAID_AFTER
 
     @property

@@ -98,7 +98,7 @@ class ScorerClient:
         self._bytes = 0
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
-        self._closing = self._told = False
+        self._closing = self._retry_reported = False
 
     @property
     def room(self) -> bool:
@@ -180,10 +180,10 @@ class ScorerClient:
         if patience is None:
             patience = Patience(self._patience)
             self._retry_wait.begin()
-            self._told = False
+            self._retry_reported = False
         self._retry_wait.alive(describe(error))
-        if self._retry_wait.is_long and not self._told:
-            self._told = True
+        if self._retry_wait.is_long and not self._retry_reported:
+            self._retry_reported = True
             self._notify(str(self._retry_wait))  # results have no live line
         if patience.ends(error):
             raise self._refusal(error) from error

@@ -163,8 +163,9 @@ class World:
         self.seed, self.path, self.trace = seed, path, trace
         self.draw = random.Random(seed)
         self.more = random.Random(f"{seed} more")
-        self.bits = random.Random(f"{seed} bits")
         """Draws of faults that came later, so that a seed stays the world that it was."""
+        self.bits = random.Random(f"{seed} bits")
+        """The same for wrong bits."""
         self.method = self.draw.choice(["generate", "generate", "likelihood"])
         late = random.Random(f"{seed} judge")
         judged = self.method == "generate" and late.random() < 0.25
@@ -268,7 +269,7 @@ class World:
             told = ended.startswith(("cancelled", "StoppedError"))
             silent_at = self.silent_at and max(self.silent_at, self.disk.moved_at)
             for since, most, what in (
-                # Each answer and verdict that comes all the same is given a patience of its own.
+                # Each answer and verdict that still comes begins a new patience.
                 (silent_at, _LONGEST_SILENCE + waited, "a peer or the disk kept silent"),
                 (self.told_at, _GRACE + (min(waited, grace.SECONDS) if told else waited), "SIGTERM"),
             ):
@@ -457,7 +458,7 @@ class World:
         self.disk.tear = self.draw.randint(1, 60)
 
     def _flip(self, loop: Loop) -> None:
-        """One write of the logs stores another bit than it was given, and does not fail."""
+        """One write of the logs stores a wrong bit, and does not fail."""
         self.trace(f"{loop.time():.2f}: a write will store a wrong bit")
         self.disk.flip, self.disk.wrong = self.bits.getrandbits(30) + 1, True
         if self.bucket:

@@ -184,7 +184,7 @@ async def test_a_scorer_that_breaks_off_again_and_again_is_waited_for_with_its_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lyncean.rpc.waits.SAID_AFTER", 0.5)
-    monkeypatch.setattr(scoring_module, "backoff", lambda _: 0.1)  # shorter than what is said: no single wait is long
+    monkeypatch.setattr(scoring_module, "backoff", lambda _: 0.1)  # no wait alone is long
 
     class Lost(Breaking):
         async def Score(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
@@ -195,16 +195,16 @@ async def test_a_scorer_that_breaks_off_again_and_again_is_waited_for_with_its_r
                 raise Unavailable("judge_cache_lost", "the judge cache kept silent")
                 yield
 
-    mended, waits, told = asyncio.Event(), Waits(), list[str]()
-    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(Lost(0)), waits=waits, notify=told.append)
+    mended, waits, lines = asyncio.Event(), Waits(), list[str]()
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(Lost(0)), waits=waits, notify=lines.append)
     client.put(ITEM, CHOICE)
     running = asyncio.create_task(client.run())
     async with asyncio.timeout(60):
-        while "the judge cache kept silent" not in str(waits) or not told:
+        while "the judge cache kept silent" not in str(waits) or not lines:
             await asyncio.sleep(0.01)
     assert re.fullmatch(r"waiting for the scorer at this process for \d+ s: UNAVAILABLE.*kept silent", str(waits))
-    assert len(told) == 1
-    assert told[0].startswith("waiting for the scorer at this process for ")
+    assert len(lines) == 1
+    assert lines[0].startswith("waiting for the scorer at this process for ")
     mended.set()
     await asyncio.wait_for(client.finish(), 60)
     await asyncio.wait_for(running, 60)
